@@ -1,0 +1,47 @@
+"""`takeback doctor`: look for trouble, with the fix beside each line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from takeback import model
+from takeback.cli import jsonable, options
+from takeback.cli.output import Face, printable
+from takeback.errors import TakebackError
+
+
+@click.command(
+    "doctor",
+    cls=options.Command,
+    short_help="Look for trouble; every line comes with its fix.",
+    examples=[
+        ("takeback doctor", "is all well here?"),
+        ("takeback doctor --fix", "clean what dead processes left behind"),
+        ("takeback doctor --rebuild", "make the timeline again from the checkpoints"),
+    ],
+)
+@click.option("--fix", is_flag=True, help="Mend what can be mended without losing anything.")
+@click.option("--rebuild", is_flag=True, help="Make the timeline again from the store.")
+@options.speaking
+def command(face: Face, fix: bool, rebuild: bool) -> int:
+    """Check git, free space, leftovers, locks and the store. The exit code is 1 when something is not well."""
+    try:
+        with options.opened(face) as project:
+            findings: Sequence[model.Finding] = project.doctor(rebuild=rebuild, fix=fix)
+    except TakebackError as error:
+        # What keeps a project from opening is exactly what doctor is asked about.
+        if fix or rebuild or face.project is not None:
+            raise
+        findings = [model.Finding("project", False, str(error), error.hint_text)]
+    well = all(finding.ok for finding in findings)
+    face.answer(jsonable.document(ok=well, findings=findings))
+    for finding in findings:
+        if finding.ok and face.quiet:
+            continue
+        mark = click.style("ok ", fg="green") if finding.ok else click.style("BAD", fg="red", bold=True)
+        face.data(f"{mark} {finding.name}: {printable(finding.detail)}")
+        if finding.fix and not finding.ok:
+            face.data(f"    fix: {printable(finding.fix)}")
+    return 0 if well else 1

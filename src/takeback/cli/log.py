@@ -1,0 +1,76 @@
+"""`takeback log`: the timeline, newest first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import click
+
+from takeback import model
+from takeback.cli import draw, jsonable, options
+from takeback.cli.output import Face, printable
+from takeback.cli.values import format_age
+
+_COLUMNS = ("id", "when", "session", "exit", "what")
+
+
+@click.command(
+    "log",
+    cls=options.Command,
+    short_help="Steps, checkpoints, undos: the timeline, newest first.",
+    examples=[
+        ("takeback log -n 5", "the newest five"),
+        ("takeback log --session agent-1", "what that session did"),
+        ("takeback log --json", "every field, for programs"),
+    ],
+)
+@click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="At most N events.")
+@options.session_option
+@options.task_option
+@options.speaking
+def command(face: Face, limit: int | None, session: str | None, task: str | None) -> int:
+    """List what happened, newest first. Nothing is ever taken off this list."""
+    with options.opened(face) as project:
+        events = project.log(limit=limit, session=session, task=task)
+    face.answer(jsonable.document(events=events))
+    if face.json:
+        return 0
+    lines = rows(events, time.time_ns())
+    if not lines:
+        face.note("nothing yet: `takeback checkpoint` or `takeback run -- CMD` begins the timeline")
+    elif sys.stdout.isatty():
+        _draw(lines)
+    else:
+        for row in lines:
+            face.data("\t".join(row))
+    return 0
+
+
+def rows(events: Sequence[model.Event], now_ns: int) -> list[tuple[str, ...]]:
+    """Return id, age, session, exit code and text per event; a step's end is shown in the step's own row."""
+    ends = {event.targets[0]: event for event in events if event.kind is model.EventKind.STEP_END and event.targets}
+    result: list[tuple[str, ...]] = []
+    for event in events:
+        if event.kind in (model.EventKind.STEP_END, model.EventKind.ROOT):
+            continue
+        end = ends.get(event.id, event)
+        code = end.data.get("exit", "")
+        age = format_age((now_ns - event.at_ns) / 1e9)
+        result.append((event.id, age, printable(event.session or ""), str(code), draw.event_text(event)))
+    return result
+
+
+def _draw(lines: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in _COLUMNS:
+        table.add_column(name, no_wrap=True, overflow="ellipsis" if name == "what" else "fold")
+    for row in lines:
+        # Text, not str: brackets in a step's command are not markup.
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

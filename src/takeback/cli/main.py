@@ -1,0 +1,168 @@
+"""The `takeback` command: finds the subcommand, maps every ending to an exit code.
+
+    0 done   1 a known error, or not all could be taken back   2 the request cannot be meant   3 an unknown error
+    130 interrupted   141 the reader of stdout went away   `takeback run`: the step's own code, 124 when out of time
+
+Does not cover: any single command. Commands load when they are named, so that each starts with what it needs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from takeback._version import VERSION
+from takeback.cli.options import common, write_epilog
+from takeback.cli.output import Face, colour, show_error, show_known_error, to_stderr
+from takeback.errors import TakebackError
+
+COMMANDS = (
+    "status",
+    "checkpoint",
+    "log",
+    "show",
+    "diff",
+    "run",
+    "undo",
+    "redo",
+    "restore",
+    "gc",
+    "du",
+    "doctor",
+    "pause",
+    "resume",
+)
+INTERRUPTED = 130
+READER_GONE = 141
+
+
+class Commands(click.Group):
+    """The group; a command's module is imported when its name is looked up."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"takeback.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            raise click.UsageError(
+                f"there is no command {args[0]!r}{f'; did you mean {near[0]!r}?' if near else ''}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_epilog(
+            formatter,
+            (
+                ("takeback", "is this project protected, and what would undo take back?"),
+                ("takeback run -- make clean", "do one step that can be taken back"),
+                ("takeback undo", "take it back"),
+            ),
+        )
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(VERSION, message="takeback %(version)s")
+@common
+@click.pass_context
+def commands(ctx: click.Context) -> int:
+    """Undo for AI agents: exact, fast, and itself undoable.
+
+    Without a command, the status of this project.
+    """
+    if ctx.invoked_subcommand is None:
+        from takeback.cli.status import command
+
+        return int(ctx.invoke(command) or 0)
+    return 0
+
+
+def run(argv: Sequence[str], *, name: str = "takeback") -> int:
+    """Run one command line and return its exit code; everything it has to say is said."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that this terminal's encoding lacks must not end the command.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    face = Face()
+    try:
+        code = _invoke(list(argv), name, face)
+        sys.stdout.flush()
+        return code
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.UsageError as error:
+        show_error("usage", error.format_message(), _usage_hint(error, name), as_json=face.json or _wants_json(argv))
+        return 2
+    except click.ClickException as error:
+        show_error("usage", error.format_message(), "", as_json=face.json)
+        return 2
+    except TakebackError as error:
+        show_known_error(error, face)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        to_stderr("Interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError as error:
+        return READER_GONE if _reader_gone() else _unexpected(error, argv, face)
+    except Exception as error:
+        return _unexpected(error, argv, face)
+
+
+def _invoke(argv: list[str], name: str, face: Face) -> int:
+    complete = f"_{name.upper()}_COMPLETE"
+    if os.environ.get(complete):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(commands, {"obj": face}, name, complete, os.environ[complete])
+    # Not `commands.main`: it takes every EPIPE, also one from a child process, for a reader who left.
+    with commands.make_context(name, argv, obj=face) as ctx:
+        ctx.color = colour()
+        result = commands.invoke(ctx)
+    return result if isinstance(result, int) else 0
+
+
+def _usage_hint(error: click.UsageError, name: str) -> str:
+    path = error.ctx.command_path if error.ctx is not None else name
+    return f"{path} --help"
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    return "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
+
+
+def _reader_gone() -> bool:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at exit; give it somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _unexpected(error: Exception, argv: Sequence[str], face: Face) -> int:
+    from takeback.cli import report
+
+    if face.json:
+        message = report.scrubbed(f"{type(error).__name__}: {error}")
+        show_error("unexpected", message, "the report on stderr is ready to paste", as_json=True)
+    to_stderr(report.text(error, argv))
+    return 3

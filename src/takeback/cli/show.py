@@ -1,0 +1,37 @@
+"""`takeback show`: one checkpoint or step, and what it changed."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from takeback.cli import draw, jsonable, options
+from takeback.cli.output import Face
+
+
+@click.command(
+    "show",
+    cls=options.Command,
+    short_help="One checkpoint or step, and what it changed.",
+    examples=[
+        ("takeback show s7", "what did step s7 change?"),
+        ("takeback show c12", "what is in c12 that the checkpoint before did not have?"),
+    ],
+)
+@click.argument("id")
+@options.speaking
+def command(face: Face, id: str) -> int:
+    """Show one event: a step with what it changed, a checkpoint with what is new in it."""
+    with options.opened(face) as project:
+        event, checkpoint, changes = project.show(id)
+    face.answer(jsonable.document(event=event, checkpoint=checkpoint, changes=changes))
+    if face.json:
+        return 0
+    for line in draw.event_lines(event, time.time_ns()):
+        face.data(line)
+    if checkpoint is not None:
+        face.data(f"  {'holds':<8} {checkpoint.files} files, {checkpoint.kind.value}")
+    for line in draw.changes(changes, verbose=face.verbose):
+        face.data(line)
+    return 0
