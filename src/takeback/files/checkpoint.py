@@ -1,0 +1,210 @@
+"""Take a checkpoint: scan, save what git does not see, save the repository's own state, write one commit.
+
+Does not cover: putting anything back (`plan`, `apply`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from takeback.errors import Damaged, DiskFull
+from takeback.files import gitstate, names
+from takeback.files.gitstate import GitSaved
+from takeback.files.listing import split_ignored
+from takeback.files.objects import Objects
+from takeback.files.record import REF, Recorder
+from takeback.files.tree import decode_tree
+from takeback.files.workspace import Workspace
+from takeback.model import Checkpoint, CheckpointResult, Kind, NotCovered
+
+_PARTS = ("files", "state", "index", "refs", "unfinished", "info")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Object names of a checkpoint's parts, None where it has none."""
+
+    files: str | None = None
+    state: str | None = None
+    index: str | None = None
+    refs: str | None = None
+    unfinished: str | None = None
+    info: str | None = None
+
+
+def take(
+    workspace: Workspace,
+    recorder: Recorder,
+    *,
+    text: str = "",
+    session: str | None = None,
+    task: str | None = None,
+    state: bool = True,
+    only: Iterable[bytes] | None = None,
+) -> CheckpointResult:
+    """Save the worktree now; the caller holds its lock.
+
+    `only` names the paths that can have changed since the last scan, which must be all: the rest is not looked at.
+    Raises TooBig before anything is copied, DiskFull, GitFailed, Damaged.
+    """
+    started = time.monotonic()
+    try:
+        result = _take(workspace, recorder, text, session, task, state, None if only is None else list(only))
+    except OSError as error:
+        workspace.drop_cursor()
+        if error.errno in (28, 122):  # ENOSPC, EDQUOT
+            raise DiskFull(path=str(workspace.project.path)) from error
+        raise
+    except BaseException as error:
+        workspace.drop_cursor()
+        if "No space left" in str(error) or "Disk quota" in str(error):
+            raise DiskFull(path=str(workspace.project.path)) from error
+        raise
+    made, new, not_covered, files = result
+    return CheckpointResult(
+        id=made.id,
+        kind=made.kind,
+        ref=REF + made.id,
+        tree=files,
+        new=new,
+        files=made.files,
+        not_covered=tuple(not_covered),
+        ms=(time.monotonic() - started) * 1000,
+    )
+
+
+def _take(
+    w: Workspace,
+    recorder: Recorder,
+    text: str,
+    session: str | None,
+    task: str | None,
+    state: bool,
+    only: list[bytes] | None,
+) -> tuple[Checkpoint, bool, list[NotCovered], str]:
+    recorder.sync()
+    cursor = w.cursor
+    rules = w.rules()
+    partial = only is not None and cursor.tree is not None and cursor.last != ""
+    saved = GitSaved()
+    if partial:
+        saved = _reused(cursor.git)
+        scanned = w.scanner.known(cursor, only or [])
+    else:
+        if w.has_git:
+            saved = w.gitstate().save(cursor)
+        ignored = w.scanner.listing.start_ignored() if state and cursor.tree else None
+        scanned = w.scanner.scan(cursor, rules, saved.newly_tracked)
+        if state:
+            if ignored is None:
+                roots = w.scanner.listing.ignored_roots()
+            else:
+                roots = split_ignored(ignored)
+            walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts())
+            cursor.state, cursor.state_skipped = walked.tree, walked.not_covered
+    not_covered = [NotCovered(path, why) for path, why in sorted(cursor.skipped.items())]
+    if state:
+        not_covered += cursor.state_skipped
+    not_covered += saved.not_covered
+    kind = Kind.STATE if state and not partial else Kind.FILES
+    parts = Parts(
+        files=scanned.tree,
+        state=cursor.state if kind is Kind.STATE else None,
+        index=saved.index,
+        refs=saved.refs,
+        unfinished=saved.unfinished,
+        info=w.objects.write("blob", _info(not_covered, kind, w)),
+    )
+    tree = _write_parts(w.objects, parts)
+    last = recorder.timeline.checkpoint(cursor.last) if cursor.last else None
+    gitstate.restore_link_times(cursor)
+    if last is not None and _same(w.objects, last, parts, kind):
+        w.save_cursor()
+        return last, False, not_covered, scanned.tree
+    draft = Checkpoint(
+        id="", commit="", kind=kind, at_ns=w.now_ns(), worktree=w.dir.key, root=w.place.root, text=text,
+        session=session, task=task, files=cursor.files, only=tuple(only or ()) if partial else (),
+    )  # fmt: skip
+    made = recorder.checkpoint(tree, saved.keep, draft)
+    cursor.last = made.id
+    w.save_cursor()
+    return made, True, not_covered, scanned.tree
+
+
+def _reused(known: dict[str, object]) -> GitSaved:
+    def text(name: str) -> str | None:
+        value = known.get(name)
+        return value if isinstance(value, str) else None
+
+    return GitSaved(index=text("index"), refs=text("refs"), keep=text("keep"), unfinished=text("unfinished"))
+
+
+def _same(objects: Objects, last: Checkpoint, parts: Parts, kind: Kind) -> bool:
+    """Whether the last checkpoint already holds all of this one."""
+    try:
+        have = read_parts(objects, last)
+    except Damaged:
+        return False
+    if kind is Kind.STATE:
+        return last.kind is Kind.STATE and have == parts
+    return (have.files, have.index, have.refs, have.unfinished) == (
+        parts.files,
+        parts.index,
+        parts.refs,
+        parts.unfinished,
+    )
+
+
+def _info(not_covered: list[NotCovered], kind: Kind, w: Workspace) -> bytes:
+    data = {
+        "format": 1,
+        "kind": str(kind),
+        "git": w.has_git,
+        "not_covered": [
+            {
+                "path": names.show(item.path),
+                "raw": item.path.decode("latin-1"),
+                "why": item.why,
+                "rebuild": item.rebuild,
+            }
+            for item in not_covered
+        ],
+    }
+    return json.dumps(data, indent=1, sort_keys=True).encode()
+
+
+def _write_parts(objects: Objects, parts: Parts) -> str:
+    items = []
+    for name in _PARTS:
+        oid = getattr(parts, name)
+        if oid is None:
+            continue
+        is_tree = name in ("files", "state", "index", "unfinished")
+        mode = b"40000" if is_tree else b"100644"
+        key = name.encode() + (b"/" if is_tree else b"")
+        items.append((key, mode + b" " + name.encode() + b"\0" + bytes.fromhex(oid)))
+    return objects.write("tree", b"".join(item for _, item in sorted(items)))
+
+
+def read_parts(objects: Objects, checkpoint: Checkpoint) -> Parts:
+    """Return the parts of a checkpoint.
+
+    Raises Damaged when its commit or tree is gone.
+    """
+    commit = objects.read(checkpoint.commit, "commit")
+    tree = commit[5 : commit.index(b"\n")].decode()
+    found = decode_tree(objects.read(tree, "tree"), objects.raw_length)
+    return Parts(**{name.decode(): oid for name, (_, oid) in found.items() if name.decode() in _PARTS})
+
+
+def read_not_covered(objects: Objects, parts: Parts) -> list[NotCovered]:
+    """Return what a checkpoint says it does not hold."""
+    if parts.info is None:
+        return []
+    data = json.loads(objects.read(parts.info, "blob"))
+    return [
+        NotCovered(item["raw"].encode("latin-1"), item["why"], item["rebuild"]) for item in data.get("not_covered", [])
+    ]

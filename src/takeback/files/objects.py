@@ -1,0 +1,253 @@
+"""Objects of the private store: read through one long-lived git process, written by us in bulk.
+
+Does not cover: which objects there should be. Formats: gitformat-loose (a zlib stream of `type size NUL content`)
+and gitformat-pack, version 2 without deltas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+from takeback.errors import Damaged
+from takeback.host import process
+from takeback.host.git import Git, checked
+
+_PACK_FROM = 150  # more new objects than this become one pack
+_FLUSH_BYTES = 48 * 1024 * 1024
+_TYPES = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+
+
+class Objects:
+    """Read and write objects of one store; what was written is on disk after `flush`."""
+
+    def __init__(self, git: Git, object_format: str) -> None:
+        self.git = git
+        self.format = object_format
+        self.raw_length = 20 if object_format == "sha1" else 32
+        self.empty_tree = self._name("tree", b"")
+        self._dir = os.path.join(git.git_dir, b"objects")
+        self._pending: dict[str, tuple[str, bytes]] = {}
+        self._pending_bytes = 0
+        self._cat: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        """End the reading process."""
+        if self._cat is not None:
+            assert self._cat.stdin is not None
+            with suppress(OSError):
+                self._cat.stdin.close()
+            process.end(self._cat)
+            self._cat = None
+
+    def read(self, name: str, kind: str) -> bytes:
+        """Return the content of an object of the given type.
+
+        Raises Damaged when it is missing, unreadable or of another type.
+        """
+        waiting = self._pending.get(name)
+        if waiting is not None:
+            return waiting[1]
+        found = self.find(name.encode())
+        if found is None or found[0] != kind:
+            raise Damaged(
+                what=f"object {name}",
+                detail="missing or unreadable in the store" if found is None else f"a {found[0]}, not a {kind}",
+                next="`takeback doctor` lists what can still be restored",
+            )
+        return found[1]
+
+    def find(self, expression: bytes) -> tuple[str, bytes] | None:
+        """Return (type, content) of a git object expression without NUL or newline, or None when there is none."""
+        if self._cat is None or self._cat.poll() is not None:
+            self.close()
+            self._cat = self.git.pipe("cat-file", "--batch")
+        assert self._cat.stdin is not None and self._cat.stdout is not None
+        try:
+            self._cat.stdin.write(expression + b"\n")
+            self._cat.stdin.flush()
+            head = self._cat.stdout.readline().split()
+            if len(head) != 3 or head[1].decode() not in _TYPES:
+                if not head:  # it died on a corrupt object
+                    self.close()
+                return None
+            size = int(head[2])
+            data = self._cat.stdout.read(size)
+            self._cat.stdout.read(1)
+        except OSError:
+            self.close()
+            return None
+        return (head[1].decode(), data) if len(data) == size else None
+
+    def write(self, kind: str, data: bytes) -> str:
+        """Queue an object and return its name."""
+        name = self._name(kind, data)
+        if name not in self._pending:
+            self._pending[name] = (kind, data)
+            self._pending_bytes += len(data)
+            if self._pending_bytes > _FLUSH_BYTES:
+                self.flush()
+        return name
+
+    def write_stream(self, fd: int) -> str:
+        """Store the rest of an open file, of any size, as a blob and return its name."""
+        out = self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=fd)
+        return out.decode().strip()
+
+    def name_of_stream(self, fd: int) -> str:
+        """Return the name the rest of an open file would have as a blob, storing nothing."""
+        out = self.git.run("hash-object", "--no-filters", "--stdin", stdin=fd)
+        return out.decode().strip()
+
+    def name_of(self, data: bytes) -> str:
+        """Return the name of a blob with this content, storing nothing."""
+        return self._name("blob", data)
+
+    def extract(self, name: str, fd: int) -> None:
+        """Write a blob's content to an open file; big blobs are streamed.
+
+        Raises Damaged when the blob is not whole, OSError when the file cannot be written.
+        """
+        waiting = self._pending.get(name)
+        if waiting is not None:
+            _write_all(fd, waiting[1])
+            return
+        size = self.size(name)
+        if size is not None and size <= _FLUSH_BYTES:
+            _write_all(fd, self.read(name, "blob"))
+            return
+        done = self.git.start("cat-file", "blob", name, stdout=fd).finish()
+        if done.code != 0:
+            if b"write" in done.err or os.fstat(fd).st_size not in (0, size):
+                raise OSError(28, "cannot write", name)
+            raise Damaged(what=f"object {name}", detail="unreadable in the store", next="`takeback doctor`")
+
+    def size(self, name: str) -> int | None:
+        """Return a blob's size in bytes, or None when the store does not have it."""
+        waiting = self._pending.get(name)
+        if waiting is not None:
+            return len(waiting[1])
+        return self.sizes([name]).get(name)
+
+    def sizes(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of those blobs the store has."""
+        wanted = list(dict.fromkeys(names))
+        result = {name: len(self._pending[name][1]) for name in wanted if name in self._pending}
+        rest = [name for name in wanted if name not in result]
+        if rest:
+            out = self.git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed="\n".join(rest).encode())
+            for line in out.splitlines():
+                parts = line.split()
+                if len(parts) == 2 and parts[1].isdigit():
+                    result[parts[0].decode()] = int(parts[1])
+        return result
+
+    def flush(self) -> None:
+        """Put everything queued on disk.
+
+        Raises OSError (also ENOSPC); what was queued stays queued then.
+        """
+        if not self._pending:
+            return
+        if len(self._pending) < _PACK_FROM and self._pending_bytes < _FLUSH_BYTES:
+            for name, (kind, data) in self._pending.items():
+                self._write_loose(name, kind, data)
+        else:
+            self._write_pack()
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def discard(self) -> None:
+        """Forget everything queued."""
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def _name(self, kind: str, data: bytes) -> str:
+        digest = hashlib.new(self.format, usedforsecurity=False)
+        digest.update(f"{kind} {len(data)}\0".encode())
+        digest.update(data)
+        return digest.hexdigest()
+
+    def _write_loose(self, name: str, kind: str, data: bytes) -> None:
+        folder = os.path.join(self._dir, name[:2].encode())
+        path = os.path.join(folder, name[2:].encode())
+        if os.path.exists(path):
+            return
+        os.makedirs(folder, exist_ok=True)
+        fd, temp = tempfile.mkstemp(prefix=b"tmp_obj_", dir=folder)
+        try:
+            try:
+                _write_all(fd, zlib.compress(f"{kind} {len(data)}\0".encode() + data, 1))
+                os.fchmod(fd, 0o444)
+            finally:
+                os.close(fd)
+            os.rename(temp, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temp)
+            raise
+
+    def _write_pack(self) -> None:
+        digest = hashlib.new(self.format, usedforsecurity=False)
+        with tempfile.TemporaryFile(dir=self._dir) as file:
+
+            def put(data: bytes) -> None:
+                digest.update(data)
+                file.write(data)
+
+            put(b"PACK" + (2).to_bytes(4, "big") + len(self._pending).to_bytes(4, "big"))
+            for kind, data in self._pending.values():
+                put(_pack_header(_TYPES[kind], len(data)))
+                put(zlib.compress(data, 1))
+            file.write(digest.digest())
+            file.flush()
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+            self.git.run("index-pack", "--stdin", stdin=file.fileno())
+
+
+def receive_pack(
+    git: Git, source: Git, wanted: Iterable[str], known: Iterable[str], scratch: bytes, options: Iterable[str] = ()
+) -> None:
+    """Copy what `wanted` reaches and `known` does not from one repository into another, without either's config.
+
+    The pack goes through a file in `scratch`.
+
+    Raises GitFailed when the source cannot give them.
+    """
+    lines = "".join(f"{oid}\n" for oid in wanted) + "".join(f"^{oid}\n" for oid in known)
+    args = ("pack-objects", "--revs", "--stdout", "-q", "--window=0", "--delta-base-offset", *options)
+    with tempfile.TemporaryFile(dir=scratch) as file:
+        child = source.start(*args, feed=lines.encode(), stdout=file)
+        checked(args, child.finish())
+        # The children share this file's offset, which Python's own buffering would move.
+        count = int.from_bytes(os.pread(file.fileno(), 12, 0)[8:12], "big")
+        if count == 0:
+            return
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        if count < _PACK_FROM:
+            git.run("unpack-objects", "-q", stdin=file.fileno())
+        else:
+            git.run("index-pack", "--stdin", stdin=file.fileno())
+
+
+def _pack_header(kind: int, size: int) -> bytes:
+    byte = (kind << 4) | (size & 15)
+    size >>= 4
+    out = bytearray()
+    while size:
+        out.append(byte | 0x80)
+        byte = size & 0x7F
+        size >>= 7
+    out.append(byte)
+    return bytes(out)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,1 @@
+"""The only code that runs processes, spells `git`, takes locks and writes files atomically."""

@@ -1,0 +1,77 @@
+"""Locks whose owner can be checked: flock, with pid and start time written inside.
+
+Does not cover: git's own lock files. A dead owner's flock is released by the kernel, so none is ever judged by age.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from takeback.errors import Busy
+from takeback.host import proc
+
+
+Holding = AbstractContextManager[None]
+
+
+@contextmanager
+def held(path: Path, *, what: str, wait: float) -> Iterator[None]:
+    """Hold an exclusive lock on `path` for the block, waiting at most `wait` seconds.
+
+    Raises Busy with the owner's pid and command when the wait is over.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _take(fd, path, wait)
+        me = proc.myself()
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps({"pid": me.pid, "start": me.start, "what": what}).encode(), 0)
+        yield
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def owner(path: Path) -> str:
+    """Return who holds `path` in words, for messages."""
+    try:
+        data = json.loads(path.read_bytes() or b"{}")
+        pid = int(data["pid"])
+        return f"process {pid} ({data['what']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "an unknown process"
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock now."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _take(fd: int, path: Path, wait: float) -> None:
+    until = time.monotonic() + wait
+    pause = 0.002
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise Busy(owner=owner(path)) from None
+            time.sleep(pause)
+            pause = min(pause * 2, 0.1)

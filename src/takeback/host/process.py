@@ -1,0 +1,103 @@
+"""Run a child process with a clean environment: the one place that spawns.
+
+Does not cover: what is run (see `git`), or an agent's own steps (see `command`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+# What a tool of ours may see of the caller's environment. Anything else could change what it does:
+# GIT_DIR pointed a user's checkpoint at another repository, LC_ALL=zh_CN changed messages.
+_PASSED = ("PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SYSTEMROOT", "XDG_CONFIG_HOME")
+_END_GRACE = 10.0
+
+
+def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the allow-listed environment for our own tools, with `extra` on top."""
+    env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    env["LC_ALL"] = "C"
+    env.update(extra or {})
+    return env
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a process ended: exit code, all of stdout and stderr as bytes."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Child:
+    """A started process whose output is collected by `finish`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], feed: bytes | None) -> None:
+        self._popen = popen
+        self._feed = feed
+
+    def finish(self, timeout: float | None = None) -> Finished:
+        """Wait for the end; on timeout or an exception the process is ended with SIGTERM and waited for."""
+        try:
+            out, err = self._popen.communicate(self._feed, timeout)
+        except BaseException:
+            end(self._popen)
+            raise
+        return Finished(self._popen.returncode, out or b"", err or b"")
+
+
+def start(
+    argv: Sequence[str | bytes],
+    *,
+    env: Mapping[str, str],
+    cwd: str | bytes | None = None,
+    feed: bytes | None = None,
+    stdin: int | IO[bytes] | None = None,
+    stdout: int | IO[bytes] | None = None,
+) -> Child:
+    """Start a process; `feed` is written to its stdin by `Child.finish`.
+
+    Raises FileNotFoundError when the program is not there.
+    """
+    if stdin is None:
+        stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
+    popen = subprocess.Popen(
+        argv,
+        env=dict(env),
+        cwd=cwd,
+        stdin=stdin,
+        stdout=subprocess.PIPE if stdout is None else stdout,
+        stderr=subprocess.PIPE,
+    )
+    return Child(popen, feed)
+
+
+def pipe(
+    argv: Sequence[str | bytes], *, env: Mapping[str, str], cwd: str | bytes | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a long-lived process that is talked to over its stdin and stdout."""
+    return subprocess.Popen(
+        argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+
+def end(popen: subprocess.Popen[bytes]) -> None:
+    """End a process of ours with SIGTERM and wait; never SIGKILL, which strands git's lock files."""
+    if popen.poll() is None:
+        popen.send_signal(signal.SIGTERM)
+        try:
+            popen.wait(_END_GRACE)
+        except subprocess.TimeoutExpired:
+            pass
+    for stream in (popen.stdin, popen.stdout, popen.stderr):
+        if stream is not None:
+            try:
+                stream.close()
+            except OSError:
+                pass
