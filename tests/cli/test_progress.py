@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import pty
-import subprocess
 import sys
 
 import pytest
 
 from takeback.cli.output import Face
 from takeback.cli.progress import reporting
+from tests.cli.terminal import read_all, start_on_terminal
 from tests.support.cli import Home
 
 SCRIPT = """
@@ -27,23 +26,9 @@ print("rich" in sys.modules)
 
 def on_a_terminal(home: Home, delay: str) -> tuple[str, str]:
     """Return what came to stdout, and to stderr, which is a terminal."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, delay],
-        stdout=subprocess.PIPE,
-        stderr=slave,
-        env=home.env({"TERM": "xterm", "COLUMNS": "100"}),
-    )
-    os.close(slave)
-    seen = b""
-    while True:
-        try:
-            chunk = os.read(master, 4096)
-        except OSError:
-            break
-        if not chunk:
-            break
-        seen += chunk
+    environment = home.env({"TERM": "xterm", "COLUMNS": "100"})
+    process, master = start_on_terminal([sys.executable, "-c", SCRIPT, delay], environment)
+    seen = read_all(master)
     os.close(master)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, seen
