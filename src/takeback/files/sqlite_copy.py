@@ -11,6 +11,7 @@ fails with a hot journal, which only a writer may roll back, and under a lock th
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,9 +20,9 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from urllib.parse import quote_from_bytes
+from typing import BinaryIO
 
 from takeback.errors import CannotRead, DatabaseInUse
 from takeback.files import names
@@ -30,13 +31,14 @@ from takeback.host.proc import Holder
 
 MAGIC = b"SQLite format 3\0"  # sqlite.org/fileformat2.html, "The Database Header"
 SUFFIXES = (b"-wal", b"-journal", b"-shm")
+_CONTENT = (b"", b"-wal", b"-journal")  # the -shm holds nothing that is not in the -wal
 # sqlite.org/fileformat2.html: byte 19 is the read version, 2 for WAL.
 _READ_VERSION, _WAL = 19, 2
 # SQLite's os.h and wal.c: PENDING, RESERVED and 510 SHARED bytes of the database; 8 locks and the dead man's switch
 # of the -shm.
 _LOCKS = {b"": (0x40000000, 512), b"-shm": (120, 9)}
 # Seconds to wait for a lock, one try each. The first is short: under an exclusive lock the bytes stand still.
-_WAITS = (0.1, 0.3, 1.0, 2.0)
+_WAITS = (0.1, 0.3, 1.0, 2.0, 4.0)
 _CHUNK = 1024 * 1024
 
 Signature = tuple[tuple[int, ...], ...]
@@ -102,13 +104,13 @@ def signature(path: bytes) -> Signature:
     ctime counts for the database only: a backup by root moves it in the others.
     """
     parts: list[tuple[int, ...]] = []
-    for name in (path, path + b"-wal", path + b"-journal"):
+    for suffix in _CONTENT:
         try:
-            found = os.lstat(name)
+            found = os.lstat(path + suffix)
         except OSError:
             parts.append(())
             continue
-        parts.append((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns if name == path else 0))
+        parts.append((found.st_ino, found.st_size, found.st_mtime_ns, 0 if suffix else found.st_ctime_ns))
     return tuple(parts)
 
 
@@ -148,9 +150,9 @@ def plan_copy(path: bytes, holders: Sequence[Holder]) -> Bytes | Backup:
 def backup(path: bytes, into: bytes) -> Taken:
     """Copy a database that somebody has open to `into` (and beside it), as it was at one moment.
 
-    Neither path may exist as `into` or a companion of it before. Database, -wal and -journal keep bytes and mtime.
+    Database, -wal and -journal keep bytes and mtime.
     Raises CannotRead when it changes faster than it can be copied or is not readable, leaving nothing; OSError when
-    the copy cannot be written.
+    the copy cannot be written (FileExistsError: `into` or a companion of it is there).
     """
     if _any_of((path, *companions(path)), proc.open_here()):
         return _in_child(path, into)
@@ -181,6 +183,9 @@ def _locker(name: bytes, start: int, length: int) -> list[int]:
 
 
 def _take(path: bytes, into: bytes) -> Taken:
+    for name in (into, *companions(into)):
+        if os.path.lexists(name):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
     why: Exception | str = ""
     try:
         for wait in _WAITS:
@@ -203,26 +208,36 @@ def _take(path: bytes, into: bytes) -> Taken:
 
 
 def _can_be_asked(path: bytes) -> bool:
-    """Whether a connection would find every file it needs, and so make none in the project."""
-    head = _read_head(path)
+    """Whether a connection would find every file it needs as it wants it, and so change nothing in the project."""
+    try:
+        with _open(path) as file:
+            head = file.read(_READ_VERSION + 1)
+            owner = _owner(os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
     if not looks_like_database(head) or len(head) <= _READ_VERSION:
         return False
-    if head[_READ_VERSION] != _WAL:
-        return True
-    return os.path.exists(path + b"-wal") and os.path.exists(path + b"-shm")
+    there = {}
+    for suffix in SUFFIXES:
+        try:
+            there[suffix] = os.lstat(path + suffix)
+        except FileNotFoundError:
+            pass
+    if head[_READ_VERSION] == _WAL and not there.keys() >= {b"-wal", b"-shm"}:
+        return False
+    # SQLite of root gives companions to the owner of the database.
+    return os.geteuid() != 0 or all(_owner(found) == owner for found in there.values())
 
 
-def _read_head(path: bytes) -> bytes:
-    fd = _open(path)
-    try:
-        return os.pread(fd, _READ_VERSION + 1, 0)
-    finally:
-        os.close(fd)
+def _owner(found: os.stat_result) -> tuple[int, int]:
+    return found.st_uid, found.st_gid
 
 
 def _by_sqlite(path: bytes, into: bytes, wait: float) -> None:
-    os.close(os.open(into, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    uri = f"file://{quote_from_bytes(os.path.abspath(path))}?mode=ro&readonly_shm=1"
+    os.close(_create(into))
+    # sqlite.org/uri.html: %XX stands for any byte, so a name may be anything.
+    name = "".join(f"%{byte:02X}" for byte in os.path.abspath(path)[1:])
+    uri = f"file:///{name}?mode=ro&readonly_shm=1"
     with (
         closing(sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None)) as source,
         closing(sqlite3.connect(into, isolation_level=None)) as target,
@@ -248,53 +263,45 @@ def _by_bytes(path: bytes, into: bytes) -> dict[bytes, bytes] | None:
     again from the -wal.
     """
     before = signature(path)
-    group = [name for name, part in zip((path, path + b"-wal", path + b"-journal"), before, strict=True) if part]
-    copies = {name: into + name[len(path) :] for name in group}
+    if not before[0]:
+        raise CannotRead(path=names.show(path), why="it was deleted meanwhile")
+    copies = {path + suffix: into + suffix for suffix, part in zip(_CONTENT, before, strict=True) if part}
     try:
-        first = [_copy(name, copies[name]) for name in group]
-        second = [_copy(name, None) for name in group]
+        first = [_read(name, copy) for name, copy in copies.items()]
+        second = [_read(name) for name in copies]
     except FileNotFoundError:
         return None
     return copies if first == second and signature(path) == before else None
 
 
-def _copy(source: bytes, target: bytes | None) -> bytes:
-    """Read a file to its end, write it to `target` if there is one, and return a digest of it."""
+def _read(path: bytes, copy: bytes | None = None) -> bytes:
+    """Return a digest of a file, writing its bytes to `copy` if there is one."""
     digest = hashlib.blake2b()
-    fd = _open(source)
-    out = None
-    try:
-        if target is not None:
-            out = open(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb", buffering=0)
-        while chunk := _read(fd, source):
+    with ExitStack() as stack:
+        source = stack.enter_context(_open(path))
+        target = None if copy is None else stack.enter_context(open(_create(copy), "wb"))
+        while chunk := source.read(_CHUNK):
             digest.update(chunk)
-            if out is not None:
-                out.write(chunk)
-    finally:
-        os.close(fd)
-        if out is not None:
-            out.close()
+            if target is not None:
+                target.write(chunk)
     return digest.digest()
 
 
-def _open(path: bytes) -> int:
+def _open(path: bytes) -> BinaryIO:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except FileNotFoundError:
         raise
     except OSError as error:
         raise CannotRead(path=names.show(path), why=error.strerror) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
         raise CannotRead(path=names.show(path), why="not a regular file")
-    return fd
+    return file
 
 
-def _read(fd: int, path: bytes) -> bytes:
-    try:
-        return os.read(fd, _CHUNK)
-    except OSError as error:
-        raise CannotRead(path=names.show(path), why=error.strerror) from error
+def _create(path: bytes) -> int:
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
 
 def _discard(into: bytes) -> None:
@@ -309,12 +316,15 @@ def _in_child(path: bytes, into: bytes) -> Taken:
     """Take the copy in another process: see `proc.open_here` for what closing the file here would do."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = f"import sys; sys.path.insert(0, {package!r}); from takeback.files import sqlite_copy as c; c.child()"
-    argv: list[str | bytes] = [sys.executable, "-I", "-c", code, path, into]
-    done = process.start(argv, env=process.clean_environment()).finish()
-    if done.code != 0:
+    try:
+        argv: list[str | bytes] = [sys.executable, "-I", "-c", code, path, into]
+        done = process.start(argv, env=process.clean_environment()).finish()
+        why = done.err.decode("utf-8", "replace").strip().rpartition("\n")[2] if done.code else ""
+    except OSError as error:
+        done, why = None, str(error)
+    if done is None or done.code != 0:
         _discard(into)
-        last = done.err.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise CannotRead(path=names.show(path), why=last or f"the copying process ended with {done.code}")
+        raise CannotRead(path=names.show(path), why=why or "the process that copies it failed")
     answer = json.loads(done.out)
     return Taken({path + s: into + s for s in map(os.fsencode, answer["suffixes"])}, answer["by_bytes"])
 
