@@ -210,19 +210,43 @@ def test_away_from_a_terminal_a_large_delete_needs_a_yes(repo: Project) -> None:
     assert not repo.exists("many/7.txt")
 
 
-def test_restore_takes_paths_relative_to_the_current_directory(repo: Project) -> None:
+@pytest.mark.parametrize(
+    ("cwd", "path", "meant"),
+    [
+        ("src", "app.py", b"src/app.py"),
+        ("src", "../README.md", b"README.md"),
+        ("src", "{root}/README.md", b"README.md"),
+        ("/", "src/app.py", b"src/app.py"),
+        ("", "link", b"link"),
+        ("", b"caf\xe9.txt", b"caf\xe9.txt"),
+    ],
+)
+def test_a_path_is_relative_to_the_current_directory_or_else_to_the_root(
+    repo: Project, cwd: str, path: str | bytes, meant: bytes
+) -> None:
+    changed = ("src/app.py", "README.md", b"caf\xe9.txt")
+    for name in changed:
+        repo.write(name, "first")
+    repo.sh("ln -s src link")
     first = repo.checkpoint()
-    repo.write("src/app.py", "spoiled")
-    repo.write("README.md", "spoiled")
-    repo.tb("restore", first, "app.py", cwd="src")
-    assert repo.read("src/app.py") != b"spoiled"
-    assert repo.read("README.md") == b"spoiled"
+    for name in changed:
+        repo.write(name, "second")
+    repo.sh("ln -sfn data link")
+    if isinstance(path, str):
+        path = path.format(root=repo.root)
+    assert repo.tb("restore", first, path, "--dry-run", "--project", repo.root, cwd=cwd).paths("restored") == {meant}
 
 
-def test_restore_refuses_a_path_outside(repo: Project) -> None:
+@pytest.mark.parametrize(
+    "path", ["..", "../elsewhere", "/etc/passwd", "src/../../x", "/", "../project-two/x", "out/passwd"]
+)
+def test_a_path_outside_is_refused(repo: Project, path: str) -> None:
+    repo.sh("ln -s /etc out")
     first = repo.checkpoint()
-    said = repo.tb("restore", first, "../elsewhere", check=False)
+    before = repo.moment()
+    said = repo.tb("restore", first, path, check=False)
     assert (said.code, said.error) == (2, "outside-project")
+    assert before.changes() == []
 
 
 def test_restore_into_a_directory_needs_no_project(repo: Project, tmp_path: Path) -> None:

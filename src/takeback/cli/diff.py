@@ -33,9 +33,8 @@ def command(face: Face, words: tuple[str, ...], stat: bool) -> int:
     """
     first, second, paths = split(words)
     with options.opened(face) as project:
-        below = options.project_paths(project.root, paths)
         text = not stat and not face.json
-        changes, unified = project.diff(first, second, below, text=text)
+        changes, unified = project.diff(first, second, paths, text=text)
     face.answer(jsonable.document(a=first, b=second, changes=changes))
     if face.json:
         return 0

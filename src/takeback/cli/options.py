@@ -5,7 +5,6 @@ Does not cover: what any single command does.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from takeback.cli.output import Face
-from takeback.errors import OutsideProject
 
 if TYPE_CHECKING:
     from takeback.app import Project
@@ -103,31 +101,3 @@ def opened(face: Face) -> Iterator[Project]:
 
     with reporting(face) as report, Project.open(face.project, progress=report) as project:
         yield project
-
-
-def project_paths(root: bytes, paths: Sequence[str]) -> tuple[bytes, ...]:
-    """Return `paths` as the library wants them: bytes below `root`.
-
-    They are taken as relative to the current directory or, when that is outside the project, to `root`.
-    Raises OutsideProject. Links in the last part of a path are not followed.
-    """
-    if not paths:
-        return ()
-    real_root = os.path.realpath(root)
-    here = os.getcwdb()
-    start = here if _below(here, real_root) else real_root
-    result = []
-    for path in paths:
-        whole = os.path.normpath(os.path.join(start, os.fsencode(path)))
-        parent, name = os.path.split(whole)
-        whole = real_root if whole == real_root else os.path.join(os.path.realpath(parent), name)
-        if not _below(whole, real_root) and os.path.realpath(whole) == real_root:
-            whole = real_root
-        if not _below(whole, real_root):
-            raise OutsideProject(path=path, root=os.fsdecode(root))
-        result.append(os.path.relpath(whole, real_root))
-    return tuple(result)
-
-
-def _below(path: bytes, root: bytes) -> bool:
-    return path == root or path.startswith(root.rstrip(b"/") + b"/")

@@ -51,11 +51,10 @@ def command(
     HEAD and branches stay unless --refs. A newer file is deleted only when the checkpoint made first holds its bytes.
     """
     with _opened(face, id, to) as project:
-        below = _as_given(paths) if to is not None else options.project_paths(project.root, paths)
         target = None if to is None else os.path.abspath(to)
 
         def call(*, dry_run: bool, yes: bool) -> model.RestoreResult:
-            return project.restore(id, below, refs=refs, to=target, dry_run=dry_run, yes=yes, partial=partial)
+            return project.restore(id, paths, refs=refs, to=target, dry_run=dry_run, yes=yes, partial=partial)
 
         return carry_out(face, call, doing="Restore", dry_run=dry_run, yes=yes)
 
@@ -67,11 +66,7 @@ def _opened(face: Face, id: str, to: str | None) -> Iterator[Project]:
             yield project
         return
     from takeback.app import open_for_restore
+    from takeback.cli.progress import reporting
 
-    with open_for_restore(id, face.project) as project:
+    with reporting(face) as report, open_for_restore(id, face.project, progress=report) as project:
         yield project
-
-
-def _as_given(paths: tuple[str, ...]) -> tuple[bytes, ...]:
-    """With --to there may be no project to be in: paths are relative to its root."""
-    return tuple(os.path.normpath(os.fsencode(path)) for path in paths)

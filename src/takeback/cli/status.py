@@ -9,7 +9,7 @@ import click
 from takeback import model
 from takeback.cli import draw, jsonable, options
 from takeback.cli.output import Face, printable
-from takeback.cli.values import format_age, format_size
+from takeback.cli.values import format_age, format_size, format_span
 from takeback.errors import HomeDirectory, NoProject, TakebackError
 
 
@@ -47,8 +47,7 @@ def lines(status: model.Status, now_ns: int) -> list[str]:
         age = format_age((now_ns - status.last_checkpoint_ns) / 1e9)
         result.append(f"last      {status.last_checkpoint}, {age}")
     if status.paused_until_ns > now_ns:
-        left = time.strftime("%H:%M", time.localtime(status.paused_until_ns / 1e9))
-        result.append(f"paused    until {left}; go on with: takeback resume")
+        result.append(f"paused    {_until(status.paused_until_ns, now_ns)}; go on with: takeback resume")
     result.append(f"disk      {format_size(status.disk_bytes)}")
     result.append(f"undo      {printable(status.undo) or 'nothing to undo'}")
     if status.redo:
@@ -69,6 +68,13 @@ def _unprotected(face: Face, error: TakebackError) -> int:
     if error.hint_text:
         face.note(f"Hint: {error.hint_text}")
     return 0
+
+
+def _until(until_ns: int, now_ns: int) -> str:
+    # A pause without an end is kept as the largest time there is.
+    if until_ns - now_ns > 10 * 365 * 86400 * 10**9:
+        return "until resumed"
+    return f"for {format_span((until_ns - now_ns) / 1e9)} more"
 
 
 def _headline(protected: bool, why: str) -> str:
