@@ -15,6 +15,7 @@ from typing import Any
 from takeback import model
 
 SCHEMA = 1
+_DELETES = ("delete", "rmdir")
 
 
 def document(**fields: Any) -> dict[str, Any]:
@@ -94,7 +95,8 @@ def restore(result: model.RestoreResult) -> dict[str, Any]:
         id=result.id,
         dry_run=result.dry_run,
         targets=result.targets,
-        restored=result.restored,
+        restored=tuple(action for action in result.restored if action.verb not in _DELETES),
+        deleted=tuple(action for action in result.restored if action.verb in _DELETES),
         conflicts=result.conflicts,
         shared=result.shared,
         not_covered=result.not_covered,

@@ -44,15 +44,21 @@ def take(
     task: str | None = None,
     state: bool = True,
     only: Iterable[bytes] | None = None,
+    just_scanned: Iterable[bytes] | None = None,
+    own: bool = False,
 ) -> CheckpointResult:
     """Save the worktree now; the caller holds its lock.
 
-    `only` names the paths that can have changed since the last scan, which must be all: the rest is not looked at.
+    `only` names the paths a coming step can touch: the rest is believed as last seen, and the checkpoint says so.
+    `just_scanned` names what was written since a scan under this same lock: the rest is known, and it is a full one.
+    `own`: taken for a step or a restore, so that a plain `undo` does not take it for one somebody asked for.
     Raises TooBig before anything is copied, DiskFull, GitFailed, Damaged.
     """
     started = time.monotonic()
     try:
-        result = _take(workspace, recorder, text, session, task, state, None if only is None else list(only))
+        known = only if only is not None else just_scanned
+        asked = _Asked(text, session, task, state, None if known is None else list(known), only is not None, own)
+        result = _take(workspace, recorder, asked)
     except OSError as error:
         workspace.drop_cursor()
         if error.errno in (28, 122):  # ENOSPC, EDQUOT
@@ -76,33 +82,38 @@ def take(
     )
 
 
-def _take(
-    w: Workspace,
-    recorder: Recorder,
-    text: str,
-    session: str | None,
-    task: str | None,
-    state: bool,
-    only: list[bytes] | None,
-) -> tuple[Checkpoint, bool, list[NotCovered], str]:
+@dataclass(frozen=True)
+class _Asked:
+    text: str
+    session: str | None
+    task: str | None
+    state: bool
+    paths: list[bytes] | None
+    partial: bool
+    own: bool
+
+
+def _take(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, bool, list[NotCovered], str]:
     recorder.sync()
+    w.refresh()
     cursor = w.cursor
     rules = w.rules()
-    partial = only is not None and cursor.tree is not None and cursor.last != ""
+    state, paths = asked.state, asked.paths
+    if cursor.tree is None or cursor.last == "":
+        paths = None
+    partial = paths is not None and asked.partial
     saved = GitSaved()
     if partial:
         saved = _reused(cursor.git)
-        scanned = w.scanner.known(cursor, only or [])
+    elif w.has_git:
+        saved = w.gitstate().save(cursor)
+    if paths is not None:
+        scanned = w.scanner.known(cursor, [path for path in paths if not path.startswith(b".git/")])
     else:
-        if w.has_git:
-            saved = w.gitstate().save(cursor)
         ignored = w.scanner.listing.start_ignored() if state and cursor.tree else None
         scanned = w.scanner.scan(cursor, rules, saved.newly_tracked)
         if state:
-            if ignored is None:
-                roots = w.scanner.listing.ignored_roots()
-            else:
-                roots = split_ignored(ignored)
+            roots = w.scanner.listing.ignored_roots() if ignored is None else split_ignored(ignored)
             walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts())
             cursor.state, cursor.state_skipped = walked.tree, walked.not_covered
     not_covered = [NotCovered(path, why) for path, why in sorted(cursor.skipped.items())]
@@ -125,10 +136,10 @@ def _take(
         w.save_cursor()
         return last, False, not_covered, scanned.tree
     draft = Checkpoint(
-        id="", commit="", kind=kind, at_ns=w.now_ns(), worktree=w.dir.key, root=w.place.root, text=text,
-        session=session, task=task, files=cursor.files, only=tuple(only or ()) if partial else (),
+        id="", commit="", kind=kind, at_ns=w.now_ns(), worktree=w.dir.key, root=w.place.root, text=asked.text,
+        session=asked.session, task=asked.task, files=cursor.files, only=tuple(paths or ()) if partial else (),
     )  # fmt: skip
-    made = recorder.checkpoint(tree, saved.keep, draft)
+    made = recorder.checkpoint(tree, saved.keep, draft, own=asked.own)
     cursor.last = made.id
     w.save_cursor()
     return made, True, not_covered, scanned.tree

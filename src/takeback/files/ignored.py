@@ -231,10 +231,15 @@ class _Walk:
         if stat.S_ISREG(found.st_mode):
             self._copied += found.st_size
             if self._copied > self._o._settings.max_size:
+                cap = f"{self._o._settings.max_size >> 30} GiB"
                 raise TooBig(
-                    path=os.fsdecode(self._o._root), size=f"over {self._copied >> 30} GiB of ignored files", count="many",
-                    cap=f"{self._o._settings.max_size >> 30} GiB", biggest=names.show(path), settings="the settings file",
-                )  # fmt: skip
+                    path=names.show(self._o._root),
+                    size=f"over {cap} of ignored files",
+                    count="many",
+                    cap=cap,
+                    biggest=names.show(path),
+                    settings="the settings file",
+                )
         old = self._editor.get(path)
         seen = self._o._reader.read(path, None, old if old and not old.is_dir else None)
         if isinstance(seen, Skip):

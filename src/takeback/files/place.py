@@ -23,8 +23,11 @@ class Place:
 
     @property
     def identity(self) -> bytes:
-        """What all worktrees of one project have in common."""
-        return self.common_dir or self.root
+        """What all worktrees of one project have in common: the main worktree's root, with or without `.git` in it."""
+        if self.common_dir is None:
+            return self.root
+        above, name = os.path.split(self.common_dir)
+        return above if name == b".git" else self.common_dir
 
     def repository(self) -> git.Git:
         """Return the user's repository; only for projects that have one."""

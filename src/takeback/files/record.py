@@ -39,7 +39,7 @@ class Recorder:
         self._w = workspace
         self.timeline = timeline
 
-    def checkpoint(self, tree: str, keep: str | None, draft: Checkpoint) -> Checkpoint:
+    def checkpoint(self, tree: str, keep: str | None, draft: Checkpoint, *, own: bool) -> Checkpoint:
         """Give the draft an id, write its commit and ref, and return it whole."""
         with self._project():
             number = self.timeline.next_number("c")
@@ -49,6 +49,7 @@ class Recorder:
             event = Event(
                 seq=0, id=made.id, kind=EventKind.CHECKPOINT, at_ns=made.at_ns, worktree=made.worktree,
                 session=made.session, task=made.task, after=made.id, text=made.text,
+                data={"own": True} if own else {},
             )  # fmt: skip
             self._append(event, made)
             return made
@@ -71,7 +72,7 @@ class Recorder:
         with self._project():
             self.timeline.set_meta(_TIP, "")
             self._catch_up()
-            return self.timeline.last_seq()
+            return self.timeline.last_seq
 
     def _project(self) -> locks.Holding:
         return locks.held(self._w.project.lock, what="timeline", wait=self._w.settings.lock_wait)
@@ -79,7 +80,7 @@ class Recorder:
     def _append(self, event: Event, checkpoint: Checkpoint | None) -> Event:
         self._catch_up()
         tip = self.timeline.get_meta(_TIP) or ""
-        event = replace(event, seq=self.timeline.last_seq() + 1)
+        event = replace(event, seq=self.timeline.last_seq + 1)
         zero = "0" * len(self._w.objects.empty_tree)
         name = self._w.objects.write("commit", _event_text(self._w.objects, tip, event))
         feed = f"update {REF}timeline\0{name}\0{tip or zero}\0".encode()
@@ -126,13 +127,7 @@ class Recorder:
                         self.timeline.put_checkpoint(checkpoint)
                 if event.seq not in have:
                     self.timeline.append(event)
-                self._reserve(event)
             self.timeline.set_meta(_TIP, tip)
-
-    def _reserve(self, event: Event) -> None:
-        prefix, number = event.id[:1], event.id[1:]
-        if number.isdigit():
-            self.timeline.reserve_number(prefix, int(number))
 
 
 def _event_text(objects: Objects, parent: str, event: Event) -> bytes:

@@ -92,15 +92,16 @@ class Scanner:
             cursor.rules = rules
         changed = self._edit_dirs(cursor, editor, gone, moded, new_dirs)
         if not (moved or changed):
+            assert cursor.tree is not None
             return Scanned(cursor.tree, False)
         for path, stamp in touched.items():  # directory times come along with a real change; alone they are none
             if path not in gone:
                 editor.set(path, Entry(*stamp[:4], ""))
                 cursor.dirs[path] = stamp
-        self._finish(cursor, editor)
+        tree = self._finish(cursor, editor)
         if len(cursor.overlay) > _FOLD_FROM or len(new_dirs) > 8 or found.nested:
             self._fold(cursor)
-        return Scanned(cursor.tree, True)
+        return Scanned(tree, True)
 
     def known(self, cursor: Cursor, paths: Iterable[bytes]) -> Scanned:
         """Examine only `paths` and the folders above them; the rest is believed as last seen."""
@@ -122,13 +123,13 @@ class Scanner:
             cursor.dirs[path] = stamp
         if not changed:
             return Scanned(cursor.tree, False)
-        self._finish(cursor, editor)
-        return Scanned(cursor.tree, True)
+        return Scanned(self._finish(cursor, editor), True)
 
-    def _finish(self, cursor: Cursor, editor: TreeEditor) -> None:
-        cursor.tree = editor.write()
+    def _finish(self, cursor: Cursor, editor: TreeEditor) -> str:
+        cursor.tree = tree = editor.write()
         cursor.files += editor.files_delta
         self._objects.flush()
+        return tree
 
     # -- the first time ------------------------------------------------------------------------------------------
 
@@ -176,8 +177,7 @@ class Scanner:
                 cursor.dirs[path] = _dir_stamp(seen)
                 editor.set(path, Entry(*cursor.dirs[path][:4], ""))
         self._examine(cursor, editor, odd | found.special, odd)
-        self._finish(cursor, editor)
-        return Scanned(cursor.tree, True)
+        return Scanned(self._finish(cursor, editor), True)
 
     def _bulk(self, paths: list[bytes]) -> set[bytes]:
         """Let git read many paths at once; return those it could not take, to be read one by one."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from takeback.errors import TooBig
 from takeback.files import cursor as cursors
 from takeback.files import names
+from takeback.files import place as places
 from takeback.files.cursor import Cursor
 from takeback.files.gitstate import GitState
 from takeback.files.ignored import StateWalker
@@ -66,13 +67,14 @@ class Workspace:
         home: bytes | None = None,
         settings_file: str = "the settings file",
         progress: Progress | None = None,
+        worktree_dir: WorktreeDir | None = None,
     ) -> None:
         self.place = place
         self.project = project
         self.settings = settings
         self.now_ns = now_ns
         self.progress = progress
-        self.dir: WorktreeDir = project.worktree(place.root)
+        self.dir: WorktreeDir = worktree_dir or project.worktree(place.root)
         self._home = home or b""
         self._settings_file = settings_file
         self.ignores = read_ignores(place)
@@ -100,6 +102,10 @@ class Workspace:
         self._cursor: Cursor | None = None
         self._cursor_stamp: tuple[int, int] | None = None
 
+    def at(self, place: Place) -> Workspace:
+        """Return a workspace that writes from the same store to another place, for restores into a new folder."""
+        return Workspace(place, self.project, self.settings, self.now_ns, home=self._home, worktree_dir=self.dir)
+
     def close(self) -> None:
         """End helper processes."""
         self.objects.close()
@@ -107,7 +113,21 @@ class Workspace:
     @property
     def has_git(self) -> bool:
         """Whether the project is a git repository that is there now."""
-        return self.place.git_dir is not None and os.path.isdir(self.place.git_dir)
+        return self.place.git_dir is not None
+
+    def found_git(self) -> None:
+        """Look again for the repository where `.git` came or went since."""
+        found = places.find(self.place.root)
+        if found is not None and found.root == self.place.root:
+            self.place = found
+        else:
+            self.place = Place(self.place.root)
+
+    def refresh(self) -> None:
+        """Notice cheaply that `.git` came or went."""
+        dot_git = self.place.root + b"/.git"
+        if (os.path.isfile(dot_git) or os.path.exists(dot_git + b"/HEAD")) != self.has_git:
+            self.found_git()
 
     def gitstate(self) -> GitState:
         """Return the saver of the repository's own state."""

@@ -5,9 +5,12 @@ Does not cover: files of the user's project (see `files.apply`).
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
+
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -34,9 +37,12 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames in `path` durable."""
+    """Make renames in `path` durable, as far as its filesystem can."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:  # fsync(2): some filesystems sync files but not directories
+            raise
     finally:
         os.close(fd)

@@ -228,7 +228,7 @@ def of_user(cwd: bytes, *args: str) -> Finished:
         }
     )
     try:
-        return process.start(["git", *args], env=env, cwd=cwd).finish(30)
+        return process.start(["git", *args], env=env, cwd=cwd if os.path.isdir(cwd) else "/").finish(30)
     except FileNotFoundError:
         raise GitMissing(minimum=MINIMUM_TEXT) from None
 

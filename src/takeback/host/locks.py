@@ -16,6 +16,8 @@ from pathlib import Path
 from takeback.errors import Busy
 from takeback.host import proc
 
+# A probe by `is_held` has the lock for some microseconds: nobody is told "busy" for that.
+_SHORTEST_WAIT = 0.05
 
 Holding = AbstractContextManager[None]
 
@@ -24,16 +26,17 @@ Holding = AbstractContextManager[None]
 def held(path: Path, *, what: str, wait: float) -> Iterator[None]:
     """Hold an exclusive lock on `path` for the block, waiting at most `wait` seconds.
 
-    Raises Busy with the owner's pid and command when the wait is over.
+    Raises Busy with the owner's pid and what it does when the wait is over.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _take(fd, path, wait)
         me = proc.myself()
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps({"pid": me.pid, "start": me.start, "what": what}).encode(), 0)
-        yield
-        os.ftruncate(fd, 0)
+        _note(fd, json.dumps({"pid": me.pid, "start": me.start, "what": what}).encode())
+        try:
+            yield
+        finally:
+            _note(fd, b"")
     finally:
         os.close(fd)
 
@@ -42,10 +45,13 @@ def owner(path: Path) -> str:
     """Return who holds `path` in words, for messages."""
     try:
         data = json.loads(path.read_bytes() or b"{}")
-        pid = int(data["pid"])
-        return f"process {pid} ({data['what']})"
+        noted = proc.ProcessId(int(data["pid"]), str(data["start"]))
+        # A killed owner leaves its note behind until the next one has written its own.
+        if noted.alive():
+            return f"process {noted.pid} ({data['what']})"
     except (OSError, ValueError, KeyError, TypeError):
-        return "an unknown process"
+        pass
+    return "an unknown process"
 
 
 def is_held(path: Path) -> bool:
@@ -55,7 +61,8 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared, so that two who ask at the same time do not see each other.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
@@ -63,8 +70,16 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def _note(fd: int, text: bytes) -> None:
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, text, 0)
+    except OSError:
+        pass  # on a full disk the lock must work all the same: `gc` takes it to make room
+
+
 def _take(fd: int, path: Path, wait: float) -> None:
-    until = time.monotonic() + wait
+    until = time.monotonic() + max(wait, _SHORTEST_WAIT)
     pause = 0.002
     while True:
         try:

@@ -96,7 +96,7 @@ class SqliteStore:
         query = "SELECT seq, crc, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
         while rows := self._all(query, after_seq, _PAGE):
             for seq, crc, body in rows:
-                event = self._checked(f"event {seq}", crc, body, decode)
+                event = self._checked(f"event {seq}", crc, body, _event(seq))
                 if event is not None:
                     yield event
             after_seq = rows[-1][0]
@@ -112,8 +112,9 @@ class SqliteStore:
             self._used(checkpoint.id)
 
     def checkpoint(self, id: str) -> Checkpoint | None:
-        rows = self._all("SELECT crc, body FROM checkpoints WHERE id = ?", _blob(id))
-        return self._checked(f"checkpoint {id}", rows[0][0], rows[0][1], decode_checkpoint) if rows else None
+        for number, crc, body in self._all("SELECT number, crc, body FROM checkpoints WHERE id = ?", _blob(id)):
+            return self._checked(f"checkpoint {id}", crc, body, _checkpoint(number))
+        return None
 
     def checkpoints(self, worktree: str | None = None, *, newest_first: bool = True) -> Iterator[Checkpoint]:
         # All at once: forgetting some while walking them must not make the walk skip others.
@@ -124,7 +125,7 @@ class SqliteStore:
         else:
             rows = self._all(query + " WHERE worktree = ?" + order, _blob(worktree))
         for number, crc, body in rows:
-            checkpoint = self._checked(f"checkpoint c{number}", crc, body, decode_checkpoint)
+            checkpoint = self._checked(f"checkpoint c{number}", crc, body, _checkpoint(number))
             if checkpoint is not None:
                 yield checkpoint
 
@@ -173,9 +174,9 @@ class SqliteStore:
         try:
             problems += [row[0] for row in self._all("PRAGMA quick_check") if row[0] != "ok"]
             for seq, crc, body in self._all("SELECT seq, crc, body FROM events ORDER BY seq"):
-                problems += self._problem(f"event {seq}", crc, body, decode)
+                problems += self._problem(f"event {seq}", crc, body, _event(seq))
             for number, crc, body in self._all("SELECT number, crc, body FROM checkpoints ORDER BY number"):
-                problems += self._problem(f"checkpoint c{number}", crc, body, decode_checkpoint)
+                problems += self._problem(f"checkpoint c{number}", crc, body, _checkpoint(number))
         except TakebackError as exc:
             problems.append(str(exc))
         return tuple(problems)
@@ -262,3 +263,23 @@ class SqliteStore:
 def _blob(text: str) -> bytes:
     # SQLite's own text cannot hold what a file name or a tool call may: half a surrogate pair.
     return text.encode("utf-8", "surrogatepass")
+
+
+def _event(seq: int) -> Callable[[bytes], Event]:
+    def read(body: bytes) -> Event:
+        event = decode(body)
+        if event.seq != seq:
+            raise Damaged(what="an event of the timeline", detail=f"it is event {event.seq}", next=REBUILD)
+        return event
+
+    return read
+
+
+def _checkpoint(number: int) -> Callable[[bytes], Checkpoint]:
+    def read(body: bytes) -> Checkpoint:
+        checkpoint = decode_checkpoint(body)
+        if split_id(checkpoint.id)[1] != number:
+            raise Damaged(what="a checkpoint of the timeline", detail=f"it is {checkpoint.id}", next=REBUILD)
+        return checkpoint
+
+    return read

@@ -1,0 +1,136 @@
+"""Settings: where data lives, and what the user and the project say about checkpoints.
+
+    $TAKEBACK_HOME, else $XDG_DATA_HOME/takeback      private data
+    $XDG_CONFIG_HOME/takeback/config.toml             the user's settings
+    PROJECT/.takeback.toml                            the project's, which win
+
+Does not cover: what the settings mean (`files.settings`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from takeback.errors import BadSetting, CannotRead
+from takeback.files.settings import FilesSettings
+
+_SECTIONS = ("checkpoint",)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZES = {"max_size", "max_file", "tree_bytes"}
+_CHOICES = {"store": ("private", "repository")}
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that is read from the environment and settings files, once."""
+
+    data: Path
+    home: bytes | None
+    settings_file: Path
+    files: FilesSettings
+
+
+def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
+    """Read the settings for a project.
+
+    Raises BadSetting with the line and the nearest right key, CannotRead.
+    """
+    home = environ.get("HOME") or os.path.expanduser("~")
+    user = Path(environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "takeback" / "config.toml"
+    settings = _read(user, FilesSettings())
+    if root is not None:
+        settings = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings)
+    return Config(_data_dir(environ, home), os.fsencode(home), user, settings)
+
+
+def _data_dir(environ: Mapping[str, str], home: str) -> Path:
+    if environ.get("TAKEBACK_HOME"):
+        return Path(os.path.abspath(environ["TAKEBACK_HOME"]))
+    if environ.get("XDG_DATA_HOME"):
+        return Path(environ["XDG_DATA_HOME"]) / "takeback"
+    if os.uname().sysname == "Darwin":
+        import platformdirs
+
+        return Path(platformdirs.user_data_dir("takeback"))
+    return Path(home) / ".local" / "share" / "takeback"
+
+
+def _read(path: Path, settings: FilesSettings) -> FilesSettings:
+    try:
+        raw = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return settings
+    except OSError as error:
+        raise CannotRead(path=os.fspath(path), why=error.strerror) from error
+    try:
+        text = raw.decode()
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise BadSetting(
+            file=os.fspath(path),
+            line=line[1] if line else "?",
+            problem=str(error),
+            nearest="mend it, or remove the line",
+        ) from None
+    except UnicodeDecodeError:
+        raise BadSetting(file=os.fspath(path), line="?", problem="not UTF-8 text", nearest="save it as UTF-8") from None
+    for section, values in document.items():
+        if section not in _SECTIONS:
+            _unknown(path, text, section, "section", _SECTIONS)
+        if not isinstance(values, dict):
+            raise BadSetting(
+                file=os.fspath(path), line=_line(text, section), problem=f"`{section}` must be a section",
+                nearest=f"write [{section}] on a line of its own",
+            )  # fmt: skip
+        for key, value in values.items():
+            settings = _set(path, text, settings, key, value)
+    return settings
+
+
+def _set(path: Path, text: str, settings: FilesSettings, key: str, value: Any) -> FilesSettings:
+    known = {field.name for field in fields(FilesSettings)}
+    if key not in known:
+        _unknown(path, text, key, "key", known)
+
+    def wrong(what: str) -> BadSetting:
+        return BadSetting(
+            file=os.fspath(path), line=_line(text, key), problem=f"`{key}` must be {what}, not {value!r}",
+            nearest=f"the default is {getattr(FilesSettings(), key)!r}",
+        )  # fmt: skip
+
+    if key in _CHOICES:
+        if value not in _CHOICES[key]:
+            raise wrong(" or ".join(repr(choice) for choice in _CHOICES[key]))
+        return replace(settings, **{key: value})
+    if key in _SIZES and isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", value.lower())
+        if found is None:
+            raise wrong("a size such as 500M or 20G")
+        value = int(float(found[1]) * _UNITS[found[2]])
+    default = getattr(FilesSettings(), key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise wrong("a size such as 500M or 20G" if key in _SIZES else "a number, 0 or more")
+    if key == "delete_share" and value > 1:
+        raise wrong("a share from 0 to 1")
+    return replace(settings, **{key: type(default)(value)})
+
+
+def _unknown(path: Path, text: str, key: str, what: str, known: Any) -> None:
+    near = difflib.get_close_matches(key, list(known), 1, 0.4)
+    hint = f"did you mean `{near[0]}`?" if near else f"known are: {', '.join(sorted(known))}"
+    raise BadSetting(file=os.fspath(path), line=_line(text, key), problem=f"unknown {what} `{key}`", nearest=hint)
+
+
+def _line(text: str, key: str) -> int | str:
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(rf"\s*\[?\s*[\"']?{re.escape(key)}\b", line):
+            return number
+    return "?"

@@ -1,0 +1,136 @@
+"""Look for what is wrong with a project's private data, and mend it when asked.
+
+Does not cover: the user's own repository, beyond what takeback needs of it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from takeback.errors import Damaged, TakebackError
+from takeback.files import gc, operation
+from takeback.files import journal as journals
+from takeback.files.listing import STAGE
+from takeback.files.record import Recorder
+from takeback.files.views import folder_size
+from takeback.files.workspace import Workspace, human
+from takeback.host import git, locks
+from takeback.model import Finding
+
+_LOW = 1024 * 1024 * 1024
+_CHECKED = 200
+
+
+def examine(workspace: Workspace, recorder: Recorder, *, rebuild: bool, fix: bool) -> list[Finding]:
+    """Return one finding per thing looked at; `rebuild` makes the timeline again, `fix` mends what can be mended."""
+    found = [_git(), _space(workspace)]
+    if rebuild:
+        found.append(Finding("timeline", True, f"made again from the store: {recorder.rebuild()} events"))
+    else:
+        found.append(_timeline(recorder))
+    found.append(_locks(workspace))
+    found.append(_leftovers(workspace, recorder, fix))
+    found.append(_cache(workspace, fix))
+    found.append(_objects(workspace))
+    found.append(_checkpoints(workspace, recorder))
+    return found
+
+
+def _git() -> Finding:
+    try:
+        text = ".".join(map(str, git.version()))
+    except TakebackError as error:
+        return Finding("git", False, str(error), error.hint_text)
+    return Finding("git", True, f"version {text}")
+
+
+def _space(w: Workspace) -> Finding:
+    disk = os.statvfs(w.project.path)
+    free = disk.f_bavail * disk.f_frsize
+    text = f"{human(free)} free where checkpoints are kept, {human(folder_size(w.project.store))} used"
+    return Finding(
+        "disk", free > _LOW, text, "" if free > _LOW else "free some space, or `takeback gc --max-size 500M`"
+    )
+
+
+def _timeline(recorder: Recorder) -> Finding:
+    problems = recorder.timeline.verify()
+    if problems:
+        return Finding("timeline", False, problems[0], "takeback doctor --rebuild")
+    try:
+        recorder.sync()
+    except Damaged as error:
+        return Finding("timeline", False, str(error), "takeback doctor --rebuild")
+    return Finding("timeline", True, f"{recorder.timeline.last_seq} events")
+
+
+def _locks(w: Workspace) -> Finding:
+    held = [path for path in (w.dir.lock, w.project.lock) if path.exists() and locks.is_held(path)]
+    if held:
+        return Finding("locks", False, f"held by {locks.owner(held[0])}", "wait for it to end")
+    return Finding("locks", True, "none held")
+
+
+def _leftovers(w: Workspace, recorder: Recorder, fix: bool) -> Finding:
+    root = w.place.root
+    stages = [name for name in os.listdir(root) if name.startswith(STAGE)] if os.path.isdir(root) else []
+    packs = os.path.join(w.project.store, b"objects", b"pack")
+    temps = [name for name in os.listdir(packs) if name.startswith(b"tmp_")]
+    index_lock = w.dir.index + b".lock"
+    if not (stages or temps or w.dir.journal.exists() or os.path.exists(index_lock)):
+        return Finding("leftovers", True, "none")
+    if not fix:
+        what = "an interrupted restore" if w.dir.journal.exists() else "files of a command that was killed"
+        return Finding("leftovers", False, what, "takeback doctor --fix (the next command also finishes it)")
+    with w.locked("doctor"):
+        try:
+            operation.recover(w, recorder)
+        except Damaged:
+            if w.dir.journal.exists():
+                os.replace(w.dir.journal, w.dir.journal.with_suffix(".damaged"))
+        journals.clean_stages(w)
+        for path in [index_lock, *(os.path.join(packs, name) for name in temps)]:
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+    return Finding("leftovers", True, "cleaned")
+
+
+def _cache(w: Workspace, fix: bool) -> Finding:
+    tree = w.cursor.tree
+    if tree is None or not w.store.missing([tree]):
+        return Finding("cache", True, "the scan's cache fits the store")
+    if fix:
+        with w.locked("doctor"):
+            w.dir.cursor.unlink(missing_ok=True)
+            w.drop_cursor()
+        return Finding("cache", True, "dropped; the next checkpoint scans everything")
+    return Finding("cache", False, "it names objects that are gone", "takeback doctor --fix")
+
+
+def _objects(w: Workspace) -> Finding:
+    done = w.store.start("fsck", "--connectivity-only", "--no-dangling", "--no-progress").finish()
+    if done.code == 0:
+        return Finding("objects", True, "every checkpoint's objects are there")
+    said = (done.err or done.out).decode("utf-8", "replace").strip().splitlines()
+    return Finding(
+        "objects",
+        False,
+        f"{len(said)} problems: {said[0] if said else 'git fsck failed'}",
+        "what is damaged is named under `checkpoints`; the others can be restored",
+    )
+
+
+def _checkpoints(w: Workspace, recorder: Recorder) -> Finding:
+    bad: list[str] = []
+    newest = [one for one, _ in zip(recorder.timeline.checkpoints(), range(_CHECKED), strict=False)]
+    for checkpoint in newest:
+        problem = gc.problem_with(w, checkpoint)
+        if problem:
+            bad.append(f"{checkpoint.id}: {problem}")
+    if bad:
+        return Finding(
+            "checkpoints", False, "; ".join(bad[:5]), "the others can be restored; `takeback checkpoint` saves anew"
+        )
+    return Finding("checkpoints", True, f"the newest {len(newest)} can be restored whole")

@@ -1,0 +1,134 @@
+"""Carry out a plan as one operation: journal, write, verify, checkpoint, event. Shared by restore, undo and redo.
+
+Does not cover: making the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import replace
+
+from takeback.errors import Damaged, TakebackError
+from takeback.files import checkpoint as checkpoints
+from takeback.files import journal as journals
+from takeback.files import names
+from takeback.files.apply import Applier
+from takeback.files.journal import Journal
+from takeback.files.plan import Plan
+from takeback.files.reader import Seen
+from takeback.files.record import Recorder
+from takeback.files.workspace import Workspace
+from takeback.model import Entry, Event
+
+
+def carry_out(workspace: Workspace, recorder: Recorder, journal: Journal, *, state: bool) -> Event:
+    """Do it all and return the event; the worktree's lock is held and `journal.own` is the state now.
+
+    Raises what Applier raises, with the tree put back as it was where that is possible.
+    """
+    applier = Applier(workspace, journal.plan)
+    applier.preflight()
+    workspace.objects.flush()
+    journals.write(workspace, journal)
+    return _finish(workspace, recorder, journal, applier, state=state)
+
+
+def recover(workspace: Workspace, recorder: Recorder) -> Event | None:
+    """Finish what a killed process left half done; the worktree's lock is held."""
+    journals.clean_stages(workspace)
+    journal = journals.read(workspace)
+    if journal is None:
+        return None
+    recorder.sync()
+    done = [e for e in recorder.timeline.events() if e.before == journal.own and e.kind is journal.kind]
+    if done:
+        journals.clear(workspace)
+        return done[-1]
+    rest = replace(journal, plan=_remaining(workspace, journal.plan))
+    return _finish(workspace, recorder, rest, Applier(workspace, rest.plan), state=True)
+
+
+def _finish(workspace: Workspace, recorder: Recorder, journal: Journal, applier: Applier, *, state: bool) -> Event:
+    try:
+        applier.run(f"takeback: {journal.kind} {' '.join(journal.targets)}")
+    except (TakebackError, OSError):
+        _back_out(workspace, journal)
+        raise
+    wrong = applier.verify()
+    if wrong:
+        raise Damaged(
+            what=f"the result of this {journal.kind}",
+            detail="these paths are not as wanted: " + ", ".join(names.show(path) for path in wrong[:10]),
+            next=f"another program may be writing here; `takeback restore {journal.own}` puts back the tree before it",
+        )
+    after = checkpoints.take(
+        workspace, recorder, text=f"after {journal.kind} {' '.join(journal.targets)}", state=state,
+        session=journal.session, task=journal.task, just_scanned=_touched(journal.plan), own=True,
+    )  # fmt: skip
+    event = recorder.event(
+        journal.kind,
+        lambda id: Event(
+            seq=0,
+            id=id,
+            kind=journal.kind,
+            at_ns=workspace.now_ns(),
+            worktree=workspace.dir.key,
+            session=journal.session,
+            task=journal.task,
+            before=journal.own,
+            after=after.id,
+            targets=journal.targets,
+            text=journal.text,
+            data=journal.data,
+        ),
+    )
+    journals.clear(workspace)
+    return event
+
+
+def _touched(plan: Plan) -> list[bytes] | None:
+    """The paths to look at again; None when everything must be walked."""
+    if plan.rebuild_git or plan.touches_state:
+        return None
+    return list(plan.paths)
+
+
+def _remaining(workspace: Workspace, plan: Plan) -> Plan:
+    """The part of a plan that is not done yet, from what is on disk now."""
+    rest: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    for path, (_, want) in plan.paths.items():
+        now = on_disk(workspace, path)
+        if now != want:
+            rest[path] = (now, want)
+    return replace(plan, paths=rest)
+
+
+def on_disk(workspace: Workspace, path: bytes) -> Entry | None:
+    """Return what is at a path now."""
+    found = workspace.reader.look(path)
+    if found is None:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns, "")
+    read = workspace.reader.read(path)
+    return read.entry if isinstance(read, Seen) else None
+
+
+def _back_out(workspace: Workspace, journal: Journal) -> None:
+    """Put the paths back as they were before a failed operation; if that fails too the journal stays."""
+    back = Plan(
+        paths={path: (on_disk(workspace, path), now) for path, (now, _) in journal.plan.paths.items()},
+        folder_times={
+            path: found.st_mtime_ns
+            for path in journal.plan.folder_times
+            if (found := workspace.reader.look(path)) is not None
+        },
+    )
+    back.paths = {path: (disk, want) for path, (disk, want) in back.paths.items() if disk != want}
+    with suppress(TakebackError, OSError):
+        if back.paths:
+            Applier(workspace, back).run("takeback: put back")
+        if not journal.plan.git or os.path.exists(workspace.place.root):
+            journals.clear(workspace)

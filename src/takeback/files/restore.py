@@ -1,0 +1,218 @@
+"""Restore: put the whole tree, or some paths, to a checkpoint.
+
+Does not cover: taking back what one step changed (`undo`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from takeback.errors import CannotWrite, OpenFileInUse
+from takeback.files import checkpoint as checkpoints
+from takeback.files import gitparts, names, tree
+from takeback.files import plan as plans
+from takeback.files.apply import Applier
+from takeback.files.gitrestore import GitPlan, held_elsewhere, refs_between
+from takeback.files.journal import Journal
+from takeback.files.operation import carry_out
+from takeback.files.place import Place
+from takeback.files.plan import Plan, Snapshot
+from takeback.files.record import Recorder
+from takeback.files.workspace import Workspace
+from takeback.host import proc
+from takeback.model import Checkpoint, EventKind, Kind, NotCovered, RestoreResult
+
+
+def restore(
+    workspace: Workspace,
+    recorder: Recorder,
+    checkpoint: Checkpoint,
+    paths: Sequence[bytes] = (),
+    *,
+    refs: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
+    partial: bool = False,
+) -> RestoreResult:
+    """Put the worktree (or `paths`) to a checkpoint; the caller holds the lock.
+
+    `partial` leaves out databases that are in use.
+
+    Raises what stands in the way before the first write: TooManyDeletes, DatabaseInUse, IndexLocked, DiskFull,
+    OpenFileInUse, CannotWrite, Damaged.
+    """
+    wanted = Snapshot(workspace, checkpoint)
+    state = checkpoint.kind is Kind.STATE
+    own = checkpoints.take(workspace, recorder, text=f"before restore {checkpoint.id}", state=state, own=True)
+    own_checkpoint = recorder.timeline.checkpoint(own.id)
+    assert own_checkpoint is not None
+    now = Snapshot(workspace, own_checkpoint)
+    chosen = tuple(paths) or checkpoint.only
+    plan = make_plan(workspace, now, wanted, chosen, refs=refs)
+    if partial:
+        leave_out_databases(workspace, plan)
+    name_holders(workspace, plan)
+    result = RestoreResult(
+        id="",
+        dry_run=dry_run,
+        targets=(checkpoint.id,),
+        title=checkpoint.text,
+        age_s=max(0.0, (workspace.now_ns() - checkpoint.at_ns) / 1e9),
+        restored=tuple(plan.actions()),
+        not_covered=tuple(plan.not_covered),
+        not_undone=tuple(plan.not_undone),
+        notes=tuple(plan.notes),
+        conflicts=tuple(plan.conflicts),
+        exact=plan.exact,
+        checkpoint=own.id,
+    )
+    if dry_run:
+        Applier(workspace, plan).preflight()
+        return result
+    plans.check_share(workspace, plan, own.files, yes)
+    journal = Journal(plan, EventKind.RESTORE, own.id, (checkpoint.id,), checkpoint.text)
+    event = carry_out(workspace, recorder, journal, state=state)
+    return replace(result, id=event.id, undo_with=f"takeback undo {event.id}")
+
+
+def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tuple[bytes, ...], *, refs: bool) -> Plan:
+    """Return the plan that leads from one checkpoint to another."""
+    plan = Plan()
+    pairs, plan.touches_state = plans.between(workspace, now, wanted)
+    plan.paths = {
+        path: pair for path, pair in pairs.items() if plans.selected(path, chosen) and not (chosen and path == b"")
+    }
+    plans.settle_deletes(plan, now, wanted)
+    plan.not_covered = [item for item in wanted.not_covered if plans.selected(item.path, chosen)]
+    for path in {path.rpartition(b"/")[0] for path in plan.paths}:
+        entry = wanted.get(path)
+        if entry is not None and entry.is_dir:
+            plan.folder_times[path] = entry.mtime_ns
+    if any(pair[1] is not None and not pair[1].is_dir for pair in plan.paths.values()):
+        plan.fresh_times = plans.newer_outputs(workspace, wanted)
+        if plan.fresh_times:
+            plan.notes.append(
+                "changed files get the present time: ignored build outputs newer than the checkpoint stay"
+            )
+    _plan_git(workspace, plan, now, wanted, chosen, refs)
+    if wanted.checkpoint.only and chosen != ():
+        plan.notes.append("this checkpoint was told which paths could change; only those are put back")
+    return plan
+
+
+def _plan_git(w: Workspace, plan: Plan, now: Snapshot, wanted: Snapshot, chosen: tuple[bytes, ...], refs: bool) -> None:
+    if wanted.parts.refs is None:
+        return
+    plan.rebuild_git = not w.has_git and not chosen
+    if plan.rebuild_git:
+        refs = True
+        plan.notes.append(
+            "`.git` was gone and is made again from the checkpoint; reflogs other than the stash are not kept"
+        )
+    elif not w.has_git:
+        return
+    changes = gitparts.diff_index(w.store, w.objects, now.parts.index, wanted.parts.index)
+    plan.git.index = {path: after for path, (_, after) in changes.items() if plans.selected(path, chosen)}
+    old, new = gitparts.read_refs(w.objects, now.parts.refs), gitparts.read_refs(w.objects, wanted.parts.refs)
+    if chosen:
+        return
+    if refs:
+        elsewhere = set() if plan.rebuild_git else held_elsewhere(w.place)
+        plan.git.refs = refs_between(old, new, elsewhere)
+        if plan.rebuild_git:  # remotes too, and the names that stand for others
+            plan.git.refs = {name: ("", oid) for name, (oid, _) in new.refs.items() if name != "refs/stash"}
+        plan.git.symbolic = {name: to for name, to in new.symbolic.items() if old.symbolic.get(name) != to}
+        if old.head != new.head:
+            plan.git.head = new.head
+        if old.stash != new.stash:
+            plan.git.stash = new.stash
+    head_then = new.head_commit()
+    head_now = head_then if refs else old.head_commit()
+    if now.parts.unfinished != wanted.parts.unfinished and head_now == head_then:
+        plan.git.unfinished = wanted.parts.unfinished or ""
+
+
+def restore_to(
+    workspace: Workspace, checkpoint: Checkpoint, target: bytes, paths: Sequence[bytes], *, dry_run: bool
+) -> RestoreResult:
+    """Write a checkpoint (or some of its paths) into a new or empty folder; the project itself need not exist.
+
+    Raises OpenFileInUse when the folder has something in it, CannotWrite when it cannot be made.
+    """
+    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise OpenFileInUse(path=names.show(target), why="it is not an empty folder")
+    wanted = Snapshot(workspace, checkpoint)
+    plan = Plan(not_covered=list(wanted.not_covered))
+    chosen = tuple(paths)
+    for part in (wanted.parts.files, wanted.parts.state):
+        for path, entry in tree.walk(workspace.objects, part) if part else ():
+            if plans.selected(path, chosen) and path != b".git":
+                plan.paths.setdefault(path, (None, entry))
+    if chosen or wanted.parts.refs is None:
+        plan.paths = {path: pair for path, pair in plan.paths.items() if not path.startswith(b".git/")}
+    else:
+        plan_new_git(workspace, plan, wanted)
+    plan.folder_times = {path: want.mtime_ns for path, (_, want) in plan.paths.items() if want and want.is_dir}
+    result = RestoreResult(
+        id="", dry_run=dry_run, targets=(checkpoint.id,), title=checkpoint.text,
+        age_s=max(0.0, (workspace.now_ns() - checkpoint.at_ns) / 1e9), restored=tuple(plan.actions()),
+        not_covered=tuple(plan.not_covered), notes=tuple(plan.notes), exact=True, checkpoint=checkpoint.id,
+        undo_with=f"rm -r {names.show(target)}",
+    )  # fmt: skip
+    if dry_run:
+        return result
+    made = not os.path.lexists(target)
+    try:
+        os.makedirs(target, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(path=names.show(target), why=error.strerror, next="name another folder") from error
+    elsewhere = workspace.at(Place(os.path.realpath(target)))
+    try:
+        applier = Applier(elsewhere, plan)
+        applier.preflight()
+        applier.run(f"takeback: restore {checkpoint.id}")
+    except BaseException:
+        if made and not os.listdir(target):
+            os.rmdir(target)
+        raise
+    return result
+
+
+def leave_out_databases(workspace: Workspace, plan: Plan) -> None:
+    """Take databases that a process holds open out of a plan."""
+    for path, why in Applier(workspace, plan).databases_in_use().items():
+        plan.paths.pop(path, None)
+        plan.exact = False
+        plan.conflicts.append(NotCovered(path, why))
+
+
+def name_holders(w: Workspace, plan: Plan) -> None:
+    """Say which running processes keep the old content of what is replaced or deleted."""
+    gone = {w.real(path): path for path, (now, _) in plan.paths.items() if now is not None and not now.is_dir}
+    if len(gone) > 5000:
+        return
+    by_process: dict[int, list[bytes]] = {}
+    for full, pids in proc.holders(gone).items():
+        for pid in pids:
+            by_process.setdefault(pid, []).append(gone[full])
+    for pid, held in sorted(by_process.items()):
+        plan.not_undone.append(
+            f"process {pid} ({proc.command_of(pid)}) still has {names.show(held[0])} open, with its content of now"
+        )
+
+
+def plan_new_git(w: Workspace, plan: Plan, wanted: Snapshot) -> None:
+    """Add to a plan all that makes a repository where there is none."""
+    refs = gitparts.read_refs(w.objects, wanted.parts.refs)
+    plan.rebuild_git = True
+    changes = gitparts.diff_index(w.store, w.objects, None, wanted.parts.index)
+    plan.git = GitPlan(
+        index={path: after for path, (_, after) in changes.items()},
+        refs={name: ("", oid) for name, (oid, _) in refs.refs.items() if name != "refs/stash"},
+        symbolic=dict(refs.symbolic),
+        head=refs.head,
+        stash=refs.stash or None,
+        unfinished=wanted.parts.unfinished,
+    )

@@ -1,0 +1,174 @@
+"""Run a step of an agent or a person: its own environment and terminal, output passed on and its end kept.
+
+Does not cover: our own tools (`process`), or what the command may touch.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_GRACE = 5.0
+_DRAIN = 0.2
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended: exit code (128+n for signal n, 124 on timeout), the end of its output."""
+
+    exit: int
+    tail: bytes
+    timed_out: bool
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: str | bytes,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    stdout_fd: int = 1,
+    keep: int = 16384,
+) -> Ran:
+    """Run a command to its end; on timeout its process group gets SIGTERM, then SIGKILL.
+
+    What it writes goes on to `stdout_fd` and 2 as it comes. A process it leaves behind keeps its output streams.
+    Raises FileNotFoundError, PermissionError or NotADirectoryError when it cannot be started.
+    """
+    if os.isatty(stdout_fd) and os.isatty(0):
+        return _run_on_terminal(argv, cwd, env, timeout)
+    popen = subprocess.Popen(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    assert popen.stdout is not None and popen.stderr is not None
+    streams = {popen.stdout.fileno(): stdout_fd, popen.stderr.fileno(): 2}
+    tail = bytearray()
+    timed_out = False
+    deadline = None if timeout is None else time.monotonic() + timeout
+    ended_at: float | None = None
+    try:
+        while streams:
+            now = time.monotonic()
+            if ended_at is None and popen.poll() is not None:
+                ended_at = now
+            if ended_at is not None and now > ended_at + _DRAIN:
+                break
+            if deadline is not None and now >= deadline and ended_at is None:
+                timed_out = True
+                _end_group(popen)
+                continue
+            for fd in select.select(list(streams), [], [], 0.05)[0]:
+                data = os.read(fd, 65536)
+                if not data:
+                    del streams[fd]
+                    continue
+                _pass_on(streams[fd], data)
+                tail += data
+                del tail[:-keep]
+        code = _wait(popen, deadline)
+        if code is None:
+            timed_out = True
+            _end_group(popen)
+            code = popen.wait()
+        if streams:
+            _leave_forwarder(streams)
+    except BaseException:
+        _end_group(popen)
+        raise
+    finally:
+        popen.stdout.close()
+        popen.stderr.close()
+    return Ran(124 if timed_out else _code(code), bytes(tail), timed_out)
+
+
+def _run_on_terminal(
+    argv: Sequence[str], cwd: str | bytes, env: Mapping[str, str] | None, timeout: float | None
+) -> Ran:
+    """Give the terminal itself to the command, as a shell does; then no tail can be kept."""
+    old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    mine = os.getpgrp()
+    try:
+        popen = subprocess.Popen(argv, cwd=cwd, env=env, process_group=0)
+        try:
+            os.tcsetpgrp(0, popen.pid)
+        except OSError:
+            pass
+        timed_out = False
+        try:
+            code = popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            _end_group(popen)
+            code = popen.wait()
+        finally:
+            try:
+                os.tcsetpgrp(0, mine)
+            except OSError:
+                pass
+    finally:
+        signal.signal(signal.SIGTTOU, old)
+    return Ran(124 if timed_out else _code(code), b"", timed_out)
+
+
+def _wait(popen: subprocess.Popen[bytes], deadline: float | None) -> int | None:
+    try:
+        return popen.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _code(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+def _end_group(popen: subprocess.Popen[bytes]) -> None:
+    """End the command's own process group; it is ours, because it was made for it."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if popen.poll() is not None:
+            return
+        try:
+            os.killpg(popen.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            popen.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _pass_on(fd: int, data: bytes) -> None:
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        pass  # our own reader went away; the step still runs to its end
+
+
+def _leave_forwarder(streams: Mapping[int, int]) -> None:
+    """Processes left behind (a dev server) hold our pipes: a small child goes on reading them.
+
+    Closing the pipes would end such a process at its next write.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.fork() != 0:
+        return
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        left = dict(streams)
+        while left:
+            for fd in select.select(list(left), [], [])[0]:
+                data = os.read(fd, 65536)
+                if data:
+                    _pass_on(left[fd], data)
+                else:
+                    del left[fd]
+    finally:
+        os._exit(0)
