@@ -5,7 +5,9 @@ Does not cover: what is run (see `git`), or an agent's own steps (see `command`)
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -67,24 +69,36 @@ def start(
     """
     if stdin is None:
         stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
-    popen = subprocess.Popen(
-        argv,
-        env=dict(env),
-        cwd=cwd,
-        stdin=stdin,
-        stdout=subprocess.PIPE if stdout is None else stdout,
-        stderr=subprocess.PIPE,
-    )
-    return Child(popen, feed)
+    output = subprocess.PIPE if stdout is None else stdout
+    return Child(_spawn(argv, env, cwd, stdin, output, subprocess.PIPE), feed)
 
 
 def pipe(
     argv: Sequence[str | bytes], *, env: Mapping[str, str], cwd: str | bytes | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a long-lived process that is talked to over its stdin and stdout."""
-    return subprocess.Popen(
-        argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    """Start a long-lived process that is talked to over its stdin and stdout.
+
+    Raises FileNotFoundError when the program is not there.
+    """
+    return _spawn(argv, env, cwd, subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
+
+
+def _spawn(
+    argv: Sequence[str | bytes],
+    env: Mapping[str, str],
+    cwd: str | bytes | None,
+    stdin: int | IO[bytes],
+    stdout: int | IO[bytes],
+    stderr: int,
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+    except PermissionError as error:
+        # execvp(3) answers so for a program that is nowhere when one directory of PATH may not be searched.
+        name = os.fsdecode(argv[0])
+        if "/" not in name and shutil.which(name, path=env.get("PATH", os.defpath)) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
+        raise
 
 
 def end(popen: subprocess.Popen[bytes]) -> None:
