@@ -20,13 +20,14 @@ SHOWN = 20
 
 _PAST = {
     "write": "written",
+    "change": "changed",
     "delete": "deleted",
-    "mode": "with their mode changed",
+    "mode": "with another mode",
+    "time": "with another time only",
     "mkdir": "directories made",
     "rmdir": "directories removed",
-    "merge": "merged",
     "index": "index entries set",
-    "ref": "refs moved",
+    "move": "refs moved",
 }
 _SIGNS = {
     model.ChangeKind.ADDED: "A",
@@ -41,7 +42,8 @@ def preview(result: model.RestoreResult, *, doing: str, verbose: bool) -> list[s
     """Return what is taken back: its age and text, the paths, the counts, and all that stays as it is."""
     about = f": {printable(result.title)}" if result.title else ""
     lines = [f"{doing} {' '.join(result.targets)} ({format_age(result.age_s)}){about}"]
-    shown = [f"  {action.verb:<7} {_path(action)}" for action in result.restored]
+    width = max((len(action.verb) for action in result.restored), default=0)
+    shown = [f"  {action.verb:<{width}}  {_path(action)}" for action in result.restored]
     lines += _capped(shown, verbose)
     if result.restored:
         lines.append(f"  {counts(result.restored)}")
@@ -72,7 +74,7 @@ def outcome(result: model.RestoreResult) -> list[str]:
 def counts(actions: Sequence[model.Action]) -> str:
     """Return how many paths each verb has, with the bytes written."""
     parts = [f"{count} {_PAST.get(verb, verb)}" for verb, count in Counter(a.verb for a in actions).items()]
-    size = sum(action.size for action in actions if action.verb in ("write", "merge"))
+    size = sum(action.size for action in actions)
     return ", ".join(parts) + (f" ({format_size(size)})" if size else "")
 
 

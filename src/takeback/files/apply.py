@@ -34,6 +34,7 @@ class Applier:
         self._plan = plan
         self._stage = os.path.join(workspace.place.root, STAGE + b".%d" % os.getpid())
         self._staged: dict[bytes, bytes] = {}
+        self._touched_databases: list[bytes] = []
         self._as_root = os.geteuid() == 0
 
     # -- before the first write ----------------------------------------------------------------------------------
@@ -81,6 +82,7 @@ class Applier:
     def _check_databases(self) -> None:
         groups = self._databases()
         sqlite_copy.refuse_if_in_use(groups)
+        self._touched_databases = list(groups)
 
     def databases_in_use(self) -> dict[bytes, str]:
         """Return the planned paths that belong to a database some process has open, with who it is."""
@@ -96,7 +98,7 @@ class Applier:
         groups: dict[bytes, list[bytes]] = {}
         for path in self._plan.paths:
             full = self._w.real(sqlite_copy.database_of(path) or path)
-            if full in groups or _is_database(full):
+            if full in groups or self._w.databases.is_database(full):
                 groups.setdefault(full, []).append(path)
         return groups
 
@@ -123,7 +125,16 @@ class Applier:
             shutil.rmtree(self._stage, ignore_errors=True)
         if self._w.has_git and self._plan.git:
             self._restorer().apply(self._plan.git, reason)
+        self._drop_shared_memory()
         self._set_folder_times()
+
+    def _drop_shared_memory(self) -> None:
+        """A database's -shm belongs to the content it was made for; nobody holds it, and SQLite makes it anew."""
+        for full in self._touched_databases:
+            try:
+                os.unlink(full + b"-shm")
+            except OSError:
+                pass
 
     def _restorer(self) -> GitRestorer:
         return GitRestorer(self._w.place, self._w.store, self._w.objects, os.fsencode(self._w.dir.path))
@@ -377,16 +388,3 @@ class Folders:
             change(fd)
         finally:
             os.close(fd)
-
-
-def _is_database(full: bytes) -> bool:
-    try:
-        fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return sqlite_copy.looks_like_database(os.read(fd, 16))
-    except OSError:
-        return False
-    finally:
-        os.close(fd)

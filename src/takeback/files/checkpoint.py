@@ -97,6 +97,7 @@ def _take(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     recorder.sync()
     w.refresh()
     cursor = w.cursor
+    w.databases.begin(cursor.databases)
     rules = w.rules()
     state, paths = asked.state, asked.paths
     if cursor.tree is None or cursor.last == "":

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from takeback.files.databases import Copy
 from takeback.files.reader import Seen, Stamp
+from takeback.files.sqlite_copy import Signature
 from takeback.host import atomic
 from takeback.model import Entry, NotCovered
 
@@ -34,6 +36,7 @@ class Cursor:
     state_skipped: list[NotCovered] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
     links: dict[bytes, int] = field(default_factory=dict)
+    databases: dict[bytes, tuple[Signature, Copy]] = field(default_factory=dict)
     last: str = ""
 
     def forget_files(self) -> None:
@@ -62,6 +65,10 @@ class Cursor:
             "state_skipped": [[_text(item.path), item.why, item.rebuild] for item in self.state_skipped],
             "git": self.git,
             "links": {_text(name): mtime for name, mtime in self.links.items()},
+            "databases": {
+                _text(name): [stamp, {_text(part): oid for part, oid in copy.items()}]
+                for name, (stamp, copy) in self.databases.items()
+            },
             "last": self.last,
         }
         atomic.write_bytes(path, json.dumps(data, separators=(",", ":")).encode(), durable=False)
@@ -89,6 +96,13 @@ def load(path: Path) -> Cursor:
             state_skipped=[NotCovered(_bytes(name), why, make) for name, why, make in data["state_skipped"]],
             git=data["git"],
             links={_bytes(name): mtime for name, mtime in data["links"].items()},
+            databases={
+                _bytes(name): (
+                    tuple(tuple(part) for part in stamp),
+                    {_bytes(part): oid for part, oid in copy.items()},
+                )
+                for name, (stamp, copy) in data["databases"].items()
+            },
             last=data["last"],
         )
     except (OSError, ValueError, KeyError, TypeError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterable
@@ -34,7 +33,7 @@ class Objects:
         self._dir = os.path.join(git.git_dir, b"objects")
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_bytes = 0
-        self._cat: subprocess.Popen[bytes] | None = None
+        self._cat: process.Pipe | None = None
 
     def close(self) -> None:
         """End the reading process."""
@@ -99,10 +98,13 @@ class Objects:
         out = self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=fd)
         return out.decode().strip()
 
-    def name_of_stream(self, fd: int) -> str:
-        """Return the name the rest of an open file would have as a blob, storing nothing."""
-        out = self.git.run("hash-object", "--no-filters", "--stdin", stdin=fd)
-        return out.decode().strip()
+    def starts_with(self, name: str, head: bytes) -> bool:
+        """Whether a blob begins with these bytes."""
+        waiting = self._pending.get(name)
+        if waiting is not None:
+            return waiting[1].startswith(head)
+        found = self.find(name.encode()) if (self.size(name) or 0) < _FLUSH_BYTES else None
+        return found is not None and found[1].startswith(head)
 
     def name_of(self, data: bytes) -> str:
         """Return the name of a blob with this content, storing nothing."""

@@ -10,6 +10,9 @@ import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
+from takeback.errors import CannotRead
+from takeback.files import sqlite_copy
+from takeback.files.databases import Copy, Databases
 from takeback.files.objects import Objects
 from takeback.model import Entry
 
@@ -65,9 +68,15 @@ class Reader:
     """Reads paths of one root into one store."""
 
     def __init__(
-        self, full: Callable[[bytes], bytes], objects: Objects, now_ns: Callable[[], int], max_file: int
+        self,
+        full: Callable[[bytes], bytes],
+        objects: Objects,
+        databases: Databases,
+        now_ns: Callable[[], int],
+        max_file: int,
     ) -> None:
         self.full = full
+        self.databases = databases
         self._objects = objects
         self._now_ns = now_ns
         self._max_file = max_file
@@ -115,7 +124,15 @@ class Reader:
             if found.st_size > self._max_file:
                 return Skip(f"{found.st_size} bytes, over `max_file`")
             try:
+                if (copied := self._of_database(path, found)) is not None:
+                    return self._copied(path, stamp, copied)
                 read = self._file(path)
+                if read is not None and self._objects.starts_with(read[1], sqlite_copy.MAGIC):
+                    held = self.databases.copy(self.full(path))
+                    if held is not None:
+                        return self._copied(path, stamp, held)
+            except CannotRead as error:
+                return Skip(str(error))
             except PermissionError as error:
                 if known is not None and known.mtime_ns == stamp.mtime_ns and not known.is_dir:
                     if self._objects.size(known.oid) == stamp.size:
@@ -131,6 +148,24 @@ class Reader:
         except OSError as error:
             return Skip(f"cannot be read: {error.strerror}")
         return None if read is None else Seen(_entry(read[0], read[1]), read[0], False)
+
+    def _of_database(self, path: bytes, found: os.stat_result) -> Copy | None:
+        """Return the copy that stands for a -wal, -journal or -shm, or for a file this process itself has open."""
+        base = sqlite_copy.database_of(path)
+        if base is not None and self.databases.is_database(self.full(base)):
+            if path.endswith(b"-shm"):
+                return {}  # made anew from the -wal by whoever opens the database next
+            return self.databases.copy(self.full(base))
+        if self.databases.is_mine(found) and self.databases.is_database(self.full(path)):
+            return self.databases.copy(self.full(path))
+        return None
+
+    def _copied(self, path: bytes, stamp: Stamp, copy: Copy) -> Seen | None:
+        """Return the part of a database's copy that belongs to a path; None when it is not part of it."""
+        base = sqlite_copy.database_of(path)
+        is_companion = base is not None and self.databases.is_database(self.full(base))
+        oid = copy.get(path[len(base or b"") :] if is_companion else b"")
+        return None if oid is None else Seen(_entry(stamp, oid), stamp, False)
 
     def _seen(self, stamp: Stamp, oid: str, at: int) -> Seen:
         return Seen(_entry(stamp, oid), stamp, is_trusted(stamp, at))

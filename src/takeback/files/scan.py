@@ -18,6 +18,7 @@ from takeback.errors import Damaged, GitFailed
 from takeback.files import listing as listings
 from takeback.files import names
 from takeback.files.cursor import Cursor, DirStamp
+from takeback.files.databases import suspects, with_databases
 from takeback.files.listing import Found, Listing
 from takeback.files.objects import Objects
 from takeback.files.reader import SLACK_NS, Reader, Seen, Skip
@@ -77,6 +78,7 @@ class Scanner:
         found = self.listing.expand(split(_out(others)))
         candidates |= found.files
         candidates.update(dirty)
+        candidates = with_databases(candidates)
         new_dirs = self._new_dirs(cursor, found, candidates, gone)
         for path in touched:
             listings.look_inside(self._root, path, found)
@@ -107,7 +109,7 @@ class Scanner:
         """Examine only `paths` and the folders above them; the rest is believed as last seen."""
         assert cursor.tree is not None
         editor = TreeEditor(self._objects, cursor.tree)
-        wanted = set(paths)
+        wanted = with_databases(set(paths))
         dirs: dict[bytes, DirStamp] = {}
         for path in wanted:
             for above in (b"", *names.parents(path)):
@@ -144,13 +146,14 @@ class Scanner:
         paths -= listings.behind_link(self._root, tracked)
         sizes: dict[bytes, int] = {}
         odd: set[bytes] = set()
+        maybe_held = suspects(paths)
         present: list[bytes] = []
         for path in paths:
             seen = self._reader.look(path)
             if seen is None or stat.S_ISDIR(seen.st_mode):
                 continue
             sizes[path] = seen.st_size if stat.S_ISREG(seen.st_mode) else 0
-            if self._reader.is_plain(path, seen) and not names.has_dot_git(path):
+            if self._reader.is_plain(path, seen) and not (names.has_dot_git(path) or path in maybe_held):
                 present.append(path)
             else:
                 odd.add(path)

@@ -15,6 +15,7 @@ from takeback.files import cursor as cursors
 from takeback.files import names
 from takeback.files import place as places
 from takeback.files.cursor import Cursor
+from takeback.files.databases import Databases
 from takeback.files.gitstate import GitState
 from takeback.files.ignored import StateWalker
 from takeback.files.layout import ProjectDir, WorktreeDir
@@ -87,7 +88,8 @@ class Workspace:
         self.store = Git(project.store, store=True, settings=options)
         self.git = self.store.view(work_tree=place.root, index=self.dir.index)
         self.objects = Objects(self.store, project.object_format)
-        self.reader = Reader(self.real, self.objects, now_ns, settings.max_file)
+        self.databases = Databases(self.objects, os.fsencode(self.dir.path))
+        self.reader = Reader(self.real, self.objects, self.databases, now_ns, settings.max_file)
         self.scanner = Scanner(
             self.git,
             place.root,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import IO
@@ -190,7 +189,7 @@ class Git:
         """Run a git command for its exit code alone."""
         return self.start(*args, feed=feed).finish().code
 
-    def pipe(self, *args: str | bytes) -> subprocess.Popen[bytes]:
+    def pipe(self, *args: str | bytes) -> process.Pipe:
         """Start a long-lived git command that is talked to over pipes."""
         return process.pipe(["git", *args], env=self._env, cwd="/")
 

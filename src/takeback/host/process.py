@@ -18,6 +18,7 @@ from typing import IO
 # GIT_DIR pointed a user's checkpoint at another repository, LC_ALL=zh_CN changed messages.
 _PASSED = ("PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SYSTEMROOT", "XDG_CONFIG_HOME")
 _END_GRACE = 10.0
+Pipe = subprocess.Popen[bytes]
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -96,10 +96,13 @@ class SqliteStore:
         query = "SELECT seq, crc, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
         while rows := self._all(query, after_seq, _PAGE):
             for seq, crc, body in rows:
+                if seq <= after_seq:
+                    # A damaged tree can lead in circles.
+                    raise self._damaged(f"event {seq} comes after event {after_seq}")
+                after_seq = seq
                 event = self._checked(f"event {seq}", crc, body, _event(seq))
                 if event is not None:
                     yield event
-            after_seq = rows[-1][0]
 
     def put_checkpoint(self, checkpoint: Checkpoint) -> None:
         body = encode_checkpoint(checkpoint)
