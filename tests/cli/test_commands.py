@@ -18,8 +18,8 @@ from tests.cli.terminal import on_terminal
 from tests.support.cli import PATIENCE, Home, Project, wait_for
 
 TAKING_BACK = {
-    "schema", "id", "dry_run", "targets", "restored", "conflicts", "shared", "not_covered", "not_undone", "notes",
-    "exact", "checkpoint", "undo_with",
+    "schema", "id", "dry_run", "targets", "restored", "deleted", "conflicts", "shared", "not_covered", "not_undone",
+    "notes", "exact", "checkpoint", "undo_with",
 }  # fmt: skip
 
 
@@ -141,8 +141,7 @@ def test_undo_previews_age_text_paths_and_counts_and_says_the_way_back(done: Pro
         "echo more >> README.md",
         "README.md",
         "new.txt",
-        "written",
-        "deleted",
+        "1 changed, 1 deleted",
         "Take this back with: takeback ",
     ):
         assert text in said

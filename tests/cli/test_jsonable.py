@@ -24,9 +24,16 @@ def test_a_document_begins_with_its_schema() -> None:
 
 def test_undo_redo_and_restore_have_exactly_these_fields() -> None:
     assert list(jsonable.restore(restore_result())) == [
-        "schema", "id", "dry_run", "targets", "restored", "conflicts", "shared", "not_covered", "not_undone", "notes",
-        "exact", "checkpoint", "undo_with",
+        "schema", "id", "dry_run", "targets", "restored", "deleted", "conflicts", "shared", "not_covered", "not_undone",
+        "notes", "exact", "checkpoint", "undo_with",
     ]  # fmt: skip
+
+
+def test_what_is_deleted_is_told_apart_from_what_is_put_back() -> None:
+    actions = (model.Action(b"a", "write"), model.Action(b"b", "delete"), model.Action(b"c", "rmdir"))
+    document = jsonable.restore(restore_result(restored=actions))
+    assert [action["path"] for action in document["restored"]] == ["a"]
+    assert [action["path"] for action in document["deleted"]] == ["b", "c"]
 
 
 def test_a_checkpoint_has_exactly_these_fields() -> None:
