@@ -167,18 +167,22 @@ def test_a_flipped_bit_never_gives_a_wrong_event_unnoticed(filled: Path, at: int
 def test_verify_names_each_damaged_event(filled: Path) -> None:
     with sqlite3.connect(filled) as db:
         db.execute("UPDATE events SET body = replace(body, 'event 4', 'event 5') WHERE seq IN (5, 41)")
+        db.execute("UPDATE events SET seq = 1000 WHERE seq = 70")
         db.execute("UPDATE checkpoints SET crc = 0 WHERE number = 10")
+        db.execute("UPDATE checkpoints SET number = 11 WHERE number = 2")
     db.close()
     with SqliteStore(filled) as store:
         problems = store.verify()
-        assert [problem.split(": ")[-1] for problem in problems] == [
+        assert [problem.split("damaged: ")[-1] for problem in problems] == [
             "event 5 is not what was written",
             "event 41 is not what was written",
+            "event 1000: it is event 70",
             "checkpoint c10 is not what was written",
+            "checkpoint c11: it is c2",
         ]
         with pytest.raises(Damaged, match="event 5 is not what was written"):
             list(store.events())
-        assert store.append(event()).seq == 401
+        assert store.append(event()).seq == 1001
 
 
 def test_another_writer_is_waited_for_and_then_named_busy(filled: Path) -> None:

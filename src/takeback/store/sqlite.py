@@ -242,6 +242,9 @@ class SqliteStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as exc:
+            # SQLite quotes names of a damaged schema in its messages.
+            raise self._damaged("it holds names that are not text") from exc
         except sqlite3.DatabaseError as exc:
             code = getattr(exc, "sqlite_errorcode", None)
             if code is None and not isinstance(exc, sqlite3.OperationalError):
