@@ -205,6 +205,34 @@ def test_appending_leaves_the_shorter_timeline_as_it_was() -> None:
     assert len(list(before.newest(Scope(HERE)))) == 1
 
 
+def test_an_open_step_that_is_taken_back_is_not_open_until_it_is_applied_again() -> None:
+    story = Story()
+    step = story.begin("A")
+    story.record_undo(step, session="B")
+    assert story.timeline.open_steps(HERE) == ()
+    story.step("A", before="c70")
+    assert story.done(step).after is None
+    story.tell(EventKind.REDO, "y50", targets=(step,))
+    assert (story.status(step), names(story.timeline.open_steps(HERE))) == ("open", [step])
+
+
+def test_two_timelines_can_grow_from_one() -> None:
+    story = Story()
+    step = story.begin("A", before="c1")
+    undone = story.step("B")
+    story.undo()
+    stem, seq = story.timeline, len(story.events) + 1
+    one = stem.append(Event(seq, "s80", EventKind.STEP, 0, HERE, "A", before="c80"))
+    two = stem.append(Event(seq, "s90", EventKind.STEP, 0, HERE, "A", before="c90"))
+    assert [line.done(step).after for line in (one, two)] == ["c80", "c90"]  # type: ignore[union-attr]
+    marked = stem.append(Event(seq, "", EventKind.PROMPT, 0, HERE, "A"))
+    saved = stem.append(Event(seq, "c99", EventKind.CHECKPOINT, 0, HERE))
+    redone = stem.append(Event(seq, "y1", EventKind.REDO, 0, HERE, targets=(undone,)))
+    assert [len(list(line.marks(Scope(HERE)))) for line in (stem, marked, saved)] == [0, 1, 0]
+    assert [line.last_checkpoint(HERE) for line in (stem, saved, marked)] == [None, "c99", None]
+    assert [names(line.undone(Scope(HERE))) for line in (stem, redone)] == [[undone], []]
+
+
 def test_appending_one_by_one_and_folding_all_agree() -> None:
     story = Story()
     first = story.step("A")
