@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from takeback import model
 from takeback.cli import draw
 from takeback.cli.draw import SHOWN
@@ -82,6 +84,7 @@ def test_changes_are_one_line_each_and_a_total() -> None:
 def test_an_event_without_a_text_says_what_it_did_to_which() -> None:
     event = model.Event(9, "u9", model.EventKind.UNDO, 0, targets=("s7",))
     assert draw.event_text(event) == "undo s7"
+    assert draw.event_text(replace(event, text="make")) == "undo s7: make"
 
 
 def test_one_event_is_told_without_empty_lines() -> None:

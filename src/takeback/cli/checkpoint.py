@@ -34,7 +34,9 @@ def command(face: Face, message: str, task: str | None, session: str | None, no_
     if face.quiet:
         face.data(result.id)
     new = "" if result.new else ", nothing changed since"
-    face.say(f"{result.id} ({result.kind.value}, {result.files} files, {format_span(result.ms / 1000)}{new})")
+    face.say(
+        f"{result.id} ({result.kind.value}, {draw.number(result.files, 'file')}, {format_span(result.ms / 1000)}{new})"
+    )
     for line in draw.not_covered(result.not_covered, verbose=face.verbose):
         face.say(line)
     face.say(f"Come back to it with: takeback restore {result.id}")

@@ -24,10 +24,10 @@ _PAST = {
     "delete": "deleted",
     "mode": "with another mode",
     "time": "with another time only",
-    "mkdir": "directories made",
-    "rmdir": "directories removed",
-    "index": "index entries set",
-    "move": "refs moved",
+    "mkdir": "made as a directory",
+    "rmdir": "removed as a directory",
+    "index": "set in the index",
+    "move": "moved as a ref",
 }
 _SIGNS = {
     model.ChangeKind.ADDED: "A",
@@ -81,19 +81,24 @@ def counts(actions: Sequence[model.Action]) -> str:
 def changes(items: Sequence[model.Change], *, verbose: bool) -> list[str]:
     """Return one line per change, A D M m(ode) T(ype), with line counts where they are known, then a total."""
     lines = _capped([_change(item) for item in items], verbose)
-    added = sum(item.added_lines or 0 for item in items)
-    deleted = sum(item.deleted_lines or 0 for item in items)
-    total = f"{len(items)} path{'' if len(items) == 1 else 's'}"
-    return [*lines, f"{total}, +{added} -{deleted}"] if items else ["no difference"]
+    total = number(len(items), "path")
+    if any(item.added_lines is not None for item in items):
+        added = sum(item.added_lines or 0 for item in items)
+        total += f", +{added} -{sum(item.deleted_lines or 0 for item in items)}"
+    return [*lines, total] if items else ["no difference"]
+
+
+def number(count: int, noun: str) -> str:
+    """Return `1 path`, `2 paths`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def event_text(event: model.Event) -> str:
-    """Return what an event was, for a log: the text it was given, or what it did to which other event."""
-    if event.text:
-        return printable(event.text)
+    """Return what an event was, for a log: what it did to which other event, and the text it was given."""
+    done = " ".join((event.kind.value, *event.targets))
     if event.targets:
-        return f"{event.kind.value} {' '.join(event.targets)}"
-    return event.kind.value
+        return f"{done}: {printable(event.text)}" if event.text else done
+    return printable(event.text) or done
 
 
 def event_lines(event: model.Event, now_ns: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback.cli import draw, jsonable, options
 from takeback.cli.output import Face
 from takeback.cli.values import duration, format_size, size
 
@@ -33,8 +33,8 @@ def command(
         if face.at_terminal and not yes and not dry_run:
             plan = project.gc(keep=keep, older_than_s=older_than, max_bytes=max_size, dry_run=True)
             if plan.removed:
-                question = f"Remove {len(plan.removed)} checkpoints, keep {plan.kept}? This cannot be taken back."
-                click.confirm(question, abort=True)
+                what = f"Remove {draw.number(len(plan.removed), 'checkpoint')}, keep {plan.kept}?"
+                click.confirm(f"{what} This cannot be taken back.", abort=True)
         result = project.gc(keep=keep, older_than_s=older_than, max_bytes=max_size, dry_run=dry_run)
     face.answer(
         jsonable.document(
@@ -46,7 +46,7 @@ def command(
         )
     )
     verb = "would remove" if result.dry_run else "removed"
-    face.say(f"{verb} {len(result.removed)} checkpoints, kept {result.kept}")
+    face.say(f"{verb} {draw.number(len(result.removed), 'checkpoint')}, kept {result.kept}")
     if face.verbose:
         face.say("  " + " ".join(result.removed))
     face.say(f"disk: {format_size(result.bytes_before)} -> {format_size(result.bytes_after)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback.cli import draw, jsonable, options
 from takeback.cli.output import Face
 from takeback.cli.values import format_span
 from takeback.cli.values import timeout as as_timeout
@@ -57,7 +57,7 @@ def command(
         )
     face.answer(jsonable.document(**{name: getattr(result, name) for name in _FIELDS}))
     ending = "out of time" if result.timed_out else f"exit code {result.exit}"
-    changed = f"{result.changed} path{'' if result.changed == 1 else 's'} changed"
+    changed = f"{draw.number(result.changed, 'path')} changed"
     # stdout belongs to the command that ran.
     if not face.json:
         face.note(f"{result.id}: {ending}, {changed} ({format_span(result.ms / 1000)})")

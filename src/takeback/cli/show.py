@@ -31,7 +31,7 @@ def command(face: Face, id: str) -> int:
     for line in draw.event_lines(event, time.time_ns()):
         face.data(line)
     if checkpoint is not None:
-        face.data(f"  {'holds':<8} {checkpoint.files} files, {checkpoint.kind.value}")
+        face.data(f"  {'holds':<8} {draw.number(checkpoint.files, 'file')}, {checkpoint.kind.value}")
     for line in draw.changes(changes, verbose=face.verbose):
         face.data(line)
     return 0
