@@ -71,6 +71,7 @@ def test_a_damaged_file_is_put_aside_with_its_log_and_a_new_one_made(path: Path)
         aside = put_aside(path)
         assert aside == path.with_name(f"timeline.sqlite.damaged-{number}")
         assert aside.read_bytes() == b"damaged"
+        assert aside.with_name(aside.name + "-wal").read_bytes() == b"log"
         with SqliteStore(path) as store:
             assert list(store.events()) == []
     assert put_aside(path.with_name("nothing")) is None

@@ -185,6 +185,14 @@ def test_verify_names_each_damaged_event(filled: Path) -> None:
         assert store.append(event()).seq == 1001
 
 
+def test_a_damaged_tree_that_leads_in_circles_is_left(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SqliteStore(filled) as store:
+        rows = store._all("SELECT seq, crc, body FROM events WHERE seq IN (7, 8)")
+        monkeypatch.setattr(store, "_all", lambda *query: rows)
+        with pytest.raises(Damaged, match="event 7 comes after event 8"):
+            list(store.events())
+
+
 def test_another_writer_is_waited_for_and_then_named_busy(filled: Path) -> None:
     with SqliteStore(filled, wait=0.05) as one, SqliteStore(filled, wait=0.05) as other:
         with one.transaction():

@@ -81,9 +81,8 @@ def test_other_readers_of_json_can_read_it(event: Event) -> None:
 
 
 def test_an_event_is_written_as_the_format_page_says() -> None:
-    event = replace(
-        PLAIN, session="A", targets=("s1",), text="rm \udcff", data={"named": [b"a b", b"\xff"], "n": {"$x": 1}}
-    )
+    data = {"named": [b"a b", b"\xff"], "n": {"$x": 1}, "k": {"\udcff": 1, "b": 2}}
+    event = replace(PLAIN, session="A", targets=("s1",), text="rm \udcff", data=data)
     assert json.loads(encode(event)) == {
         "schema": 1,
         "seq": 1,
@@ -93,7 +92,11 @@ def test_an_event_is_written_as_the_format_page_says() -> None:
         "session": "A",
         "targets": ["s1"],
         "text": {"$text64": "cm0g7bO/"},
-        "data": {"named": [{"$bytes": "a b"}, {"$bytes64": "/w=="}], "n": {"$pairs": [["$x", 1]]}},
+        "data": {
+            "named": [{"$bytes": "a b"}, {"$bytes64": "/w=="}],
+            "n": {"$pairs": [["$x", 1]]},
+            "k": {"$pairs": [[{"$text64": "7bO/"}, 1], ["b", 2]]},
+        },
     }
 
 

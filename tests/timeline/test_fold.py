@@ -221,14 +221,17 @@ def test_two_timelines_can_grow_from_one() -> None:
     step = story.begin("A", before="c1")
     undone = story.step("B")
     story.undo()
+    story.prompt("B")
     stem, seq = story.timeline, len(story.events) + 1
+    bare = stem.append(Event(seq, "s70", EventKind.STEP, 0, HERE, "A"))
     one = stem.append(Event(seq, "s80", EventKind.STEP, 0, HERE, "A", before="c80"))
     two = stem.append(Event(seq, "s90", EventKind.STEP, 0, HERE, "A", before="c90"))
     assert [line.done(step).after for line in (one, two)] == ["c80", "c90"]  # type: ignore[union-attr]
     marked = stem.append(Event(seq, "", EventKind.PROMPT, 0, HERE, "A"))
     saved = stem.append(Event(seq, "c99", EventKind.CHECKPOINT, 0, HERE))
     redone = stem.append(Event(seq, "y1", EventKind.REDO, 0, HERE, targets=(undone,)))
-    assert [len(list(line.marks(Scope(HERE)))) for line in (stem, marked, saved)] == [0, 1, 0]
+    assert [len(list(line.marks(Scope(HERE)))) for line in (stem, marked, saved)] == [1, 2, 1]
+    assert names(bare.open_steps(HERE)) == [step, "s70"]
     assert [line.last_checkpoint(HERE) for line in (stem, saved, marked)] == [None, "c99", None]
     assert [names(line.undone(Scope(HERE))) for line in (stem, redone)] == [[undone], []]
 
