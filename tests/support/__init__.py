@@ -1,0 +1,1 @@
+"""What tests share: exact fingerprints of trees and repositories, and the real command line."""
