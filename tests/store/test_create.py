@@ -65,9 +65,9 @@ def test_a_damaged_file_is_put_aside_with_its_log_and_a_new_one_made(path: Path)
         with SqliteStore(path) as store:
             store.append(event("old"))
         path.write_bytes(b"damaged")
-        log.write_bytes(b"log")
         with pytest.raises(Damaged):
             SqliteStore(path)
+        log.write_bytes(b"log")
         aside = put_aside(path)
         assert aside == path.with_name(f"timeline.sqlite.damaged-{number}")
         assert aside.read_bytes() == b"damaged"
