@@ -32,6 +32,7 @@ class TestSqlite(Conformance):
 
 
 @given(plan=PLANS)
+@settings(deadline=None)
 def test_any_sequence_on_plain_lists_agrees_with_a_list_and_a_set(plan: list[tuple[str, int]]) -> None:
     agrees_with_a_list_and_a_set(PlainStore(), plan)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from takeback.errors import Damaged, StoreReadOnly, UsageError
@@ -62,6 +62,7 @@ PLAIN = Event(seq=1, id="s1", kind=EventKind.STEP, at_ns=5)
 
 
 @given(events)
+@settings(deadline=None)
 def test_any_event_comes_back_as_it_was(event: Event) -> None:
     raw = encode(event)
     assert decode(raw) == event
@@ -69,11 +70,13 @@ def test_any_event_comes_back_as_it_was(event: Event) -> None:
 
 
 @given(checkpoints)
+@settings(deadline=None)
 def test_any_checkpoint_comes_back_as_it_was(checkpoint: Checkpoint) -> None:
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
 
 
 @given(events)
+@settings(deadline=None)
 def test_other_readers_of_json_can_read_it(event: Event) -> None:
     text = encode(event).decode("utf-8", "strict")
     text.encode("utf-8", "strict")
@@ -155,6 +158,7 @@ def test_what_is_no_event_is_damaged(raw: bytes) -> None:
 
 
 @given(st.binary(max_size=40), st.integers(0, 200))
+@settings(deadline=None)
 def test_a_damaged_event_is_never_another_error(noise: bytes, at: int) -> None:
     raw = bytearray(encode(replace(PLAIN, session="A", data={"named": [b"\xff", b"a"], "x": {"$y": "\ud800"}})))
     raw[at : at + len(noise)] = noise

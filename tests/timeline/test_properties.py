@@ -145,7 +145,7 @@ def statuses(timeline: Timeline) -> dict[str, str]:
 
 
 @given(moves)
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_any_sequence_agrees_with_stacks_kept_as_lists(plan: list[tuple[str, str, str | None, int]]) -> None:
     story, stacks = told(plan)
     for worktree, model in stacks.items():
@@ -157,6 +157,7 @@ def test_any_sequence_agrees_with_stacks_kept_as_lists(plan: list[tuple[str, str
 
 
 @given(moves, worktrees, sessions, st.booleans())
+@settings(deadline=None)
 def test_undo_then_redo_changes_no_status(
     plan: list[tuple[str, str, str | None, int]], worktree: str, session: str | None, prompt: bool
 ) -> None:
@@ -172,6 +173,7 @@ def test_undo_then_redo_changes_no_status(
 
 
 @given(moves)
+@settings(deadline=None)
 def test_nothing_is_ever_lost(plan: list[tuple[str, str, str | None, int]]) -> None:
     story, stacks = told(plan)
     for worktree, model in stacks.items():
@@ -182,6 +184,7 @@ def test_nothing_is_ever_lost(plan: list[tuple[str, str, str | None, int]]) -> N
 
 
 @given(moves, worktrees, sessions)
+@settings(deadline=None)
 def test_undo_repeated_ends_with_nothing_live_and_redo_repeated_with_an_empty_line(
     plan: list[tuple[str, str, str | None, int]], worktree: str, session: str | None
 ) -> None:
