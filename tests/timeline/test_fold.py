@@ -173,6 +173,7 @@ def test_a_step_still_open_overlaps_all_that_came_since() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 5), st.sampled_from(["own", "hook", "restore"]))))
+@settings(deadline=None)
 def test_overlapping_agrees_with_comparing_every_pair(plan: list[tuple[str, int, str]]) -> None:
     story = Story()
     running: list[str] = []
