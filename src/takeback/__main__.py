@@ -16,11 +16,15 @@ def main() -> int:
     if argv == ["--version"]:
         print(f"takeback {VERSION}")
         return 0
-    from takeback.cli.main import run
-
     # Completion scripts are made for the name that was typed, so the alias must keep its own.
-    name = sys.argv[0].replace("\\", "/").rpartition("/")[2]
-    return run(argv, name=name if name in ("takeback", "tb") else "takeback")
+    name = sys.argv[0].rpartition("/")[2]
+    try:
+        from takeback.cli.main import run
+
+        return run(argv, name=name if name in ("takeback", "tb") else "takeback")
+    except KeyboardInterrupt:
+        # Ctrl-C while the imports still run, or while an error is being said.
+        return 130
 
 
 if __name__ == "__main__":

@@ -88,6 +88,21 @@ def test_run_passes_stdin_to_the_step(repo: Project) -> None:
     assert (process.returncode, out) == (0, b"typed")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "0<&- >&- 2>&-"])
+def test_run_with_closed_streams_writes_into_no_file_of_ours(repo: Project, closed: str) -> None:
+    repo.sh(
+        f"{repo.home.python[0]} -m takeback run 'echo stray-output; echo stray-output >&2; echo x > made.txt' {closed}"
+    )
+    assert repo.read("made.txt") == b"x\n"
+    assert repo.tb("doctor")["ok"] is True
+    found = repo.home.sh(
+        repo.home.data, "find . -type f ! -name '*.sqlite*' -exec grep -la '^stray-output' {} + || true"
+    )
+    assert found == b""
+    repo.tb("undo")
+    assert not repo.exists("made.txt")
+
+
 def test_run_out_of_time_ends_with_124(repo: Project) -> None:
     said = repo.tb("run", "--timeout", "0.2", "--", "sleep 100", check=False)
     assert (said.code, said["exit"], said["timed_out"]) == (124, 124, True)

@@ -140,6 +140,13 @@ def test_a_reader_who_leaves_is_no_error_to_talk_about(home: Home) -> None:
     assert (process.returncode, err) == (141, b"")
 
 
+@pytest.mark.parametrize("closed", ["0<&-", ">&-", "2>&-", "0<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(home: Home, closed: str) -> None:
+    python = home.python[0]
+    home.sh(home.path, f"{python} -m takeback --help {closed}; test $? = 0")
+    home.sh(home.path, f"{python} -m takeback nope {closed}; test $? = 2")
+
+
 def test_a_broken_pipe_inside_is_not_taken_for_a_reader_who_left(opening: Opening, capsys: Said) -> None:
     opening(raising(BrokenPipeError("git went away")))
     assert run(["log"]) == 3

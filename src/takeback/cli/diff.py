@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import click
 
@@ -45,8 +44,7 @@ def command(face: Face, words: tuple[str, ...], stat: bool) -> int:
         for line in draw.changes(changes, verbose=face.verbose or stat):
             face.data(line)
     if unified:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(unified)
+        click.echo(unified, nl=False)
     return 0
 
 

@@ -10,7 +10,7 @@ import click
 
 from takeback import model
 from takeback.cli import draw, jsonable, options
-from takeback.cli.output import Face, printable
+from takeback.cli.output import Face, is_terminal, printable
 from takeback.cli.values import format_age
 
 _COLUMNS = ("id", "when", "session", "exit", "what")
@@ -40,7 +40,7 @@ def command(face: Face, limit: int | None, session: str | None, task: str | None
     lines = rows(events, time.time_ns())
     if not lines:
         face.note("nothing yet: `takeback checkpoint` or `takeback run -- CMD` begins the timeline")
-    elif sys.stdout.isatty():
+    elif is_terminal(sys.stdout):
         _draw(lines)
     else:
         for row in lines:

@@ -97,14 +97,16 @@ def commands(ctx: click.Context) -> int:
 
 def run(argv: Sequence[str], *, name: str = "takeback") -> int:
     """Run one command line and return its exit code; everything it has to say is said."""
+    _occupy_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A name that this terminal's encoding lacks must not end the command.
+        # A name that this terminal's encoding lacks must not end the command. A closed stream is None.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     face = Face()
     try:
         code = _invoke(list(argv), name, face)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except click.exceptions.Exit as ending:
         return ending.exit_code
@@ -124,6 +126,15 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
         return READER_GONE if _reader_gone() else _unexpected(error, argv, face)
     except Exception as error:
         return _unexpected(error, argv, face)
+
+
+def _occupy_standard_streams() -> None:
+    """Open what the caller closed: else the next file we open is number 1, and a step's output goes into it."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _invoke(argv: list[str], name: str, face: Face) -> int:
@@ -149,6 +160,8 @@ def _wants_json(argv: Sequence[str]) -> bool:
 
 
 def _reader_gone() -> bool:
+    if sys.stdout is None:
+        return False
     try:
         sys.stdout.flush()
     except BrokenPipeError:

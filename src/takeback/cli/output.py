@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -30,7 +30,7 @@ class Face:
     @property
     def at_terminal(self) -> bool:
         """Whether a person can be asked: stdin and stdout are a terminal and no JSON was asked for."""
-        return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+        return not self.json and is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
     def say(self, text: str = "") -> None:
         """Write a line of the answer to stdout; nothing with `--quiet` or `--json`."""
@@ -51,6 +51,11 @@ class Face:
         """Write the JSON document when `--json` was given."""
         if self.json:
             emit(document)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal; Python has None for one that was closed from the start."""
+    return stream is not None and stream.isatty()
 
 
 def emit(document: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from takeback.cli.output import Face
+from takeback.cli.output import Face, is_terminal
 
 Report = Callable[[str, int, int], None]
 
@@ -21,7 +21,7 @@ _DELAY = 0.5
 @contextmanager
 def reporting(face: Face) -> Iterator[Report | None]:
     """Give a function to report progress to, or None when nobody watches; the bar is gone at the end."""
-    if face.quiet or face.json or not sys.stderr.isatty():
+    if face.quiet or face.json or not is_terminal(sys.stderr):
         yield None
         return
     with ExitStack() as stack:
