@@ -147,6 +147,18 @@ def test_closed_streams_are_no_error(home: Home, closed: str) -> None:
     home.sh(home.path, f"{python} -m takeback nope {closed}; test $? = 2")
 
 
+@pytest.mark.parametrize("fd", [0, 1, 2])
+def test_no_file_can_take_the_number_of_a_closed_stream(home: Home, fd: int) -> None:
+    source = (
+        f"import os, sys; os.close({fd})\n"
+        "from takeback.cli.main import run\n"
+        "run(['nope'])\n"
+        f"sys.exit(os.path.samestat(os.fstat({fd}), os.stat(os.devnull)) and 42)"
+    )
+    done = subprocess.run([*home.python, "-c", source], env=home.env(), capture_output=True, check=False)
+    assert done.returncode == 42, done.stderr
+
+
 def test_a_broken_pipe_inside_is_not_taken_for_a_reader_who_left(opening: Opening, capsys: Said) -> None:
     opening(raising(BrokenPipeError("git went away")))
     assert run(["log"]) == 3

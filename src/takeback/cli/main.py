@@ -129,7 +129,7 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
 
 
 def _occupy_standard_streams() -> None:
-    """Open what the caller closed: else the next file we open is number 1, and a step's output goes into it."""
+    """Open what the caller closed: else a file of ours could get number 1, and a step's output go into it."""
     for fd in range(3):
         try:
             os.fstat(fd)
