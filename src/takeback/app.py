@@ -11,7 +11,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from takeback import config as configs
-from takeback.errors import AmbiguousId, NoProject, OutsideProject, Paused, TakebackError, UnknownId, UsageError
+from takeback.errors import (
+    AmbiguousId,
+    Damaged,
+    NoProject,
+    OutsideProject,
+    Paused,
+    TakebackError,
+    UnknownId,
+    UsageError,
+)
 from takeback.files import checkpoint as checkpoints
 from takeback.files import operation, steps, views
 from takeback.files import place as places
@@ -22,7 +31,7 @@ from takeback.files.place import Place
 from takeback.files.record import Recorder
 from takeback.files.scan import Progress
 from takeback.files.workspace import Workspace
-from takeback.host import command
+from takeback.host import command, locks
 from takeback.model import (
     Change,
     Checkpoint,
@@ -36,7 +45,7 @@ from takeback.model import (
     StepResult,
     Usage,
 )
-from takeback.store.create import create_if_missing
+from takeback.store.create import create_if_missing, put_aside
 from takeback.store.sqlite import SqliteStore
 from takeback.timeline.fold import Scope, Timeline, fold
 
@@ -49,10 +58,12 @@ class Project:
     def __init__(self, workspace: Workspace, config: configs.Config) -> None:
         self._w = workspace
         self._config = config
-        create_if_missing(workspace.project.timeline)
-        self._store = SqliteStore(workspace.project.timeline)
-        self._recorder = Recorder(workspace, self._store)
         self._closed = False
+        try:
+            self._open_store()
+        except Damaged:
+            # The database is only a cache of the store: it is set aside and made again.
+            self._set_store_aside()
 
     @classmethod
     def open(cls, path: str | bytes | None = None, *, progress: Progress | None = None) -> Project:
@@ -80,6 +91,18 @@ class Project:
             progress=progress,
         )
         return cls(workspace, config)
+
+    def _open_store(self) -> None:
+        create_if_missing(self._w.project.timeline)
+        self._store = SqliteStore(self._w.project.timeline)
+        self._recorder = Recorder(self._w, self._store)
+
+    def _set_store_aside(self) -> int:
+        self._w.project.writable()
+        with locks.held(self._w.project.lock, what="rebuild", wait=self._w.settings.lock_wait):
+            put_aside(self._w.project.timeline)
+            self._open_store()
+        return self._recorder.rebuild()
 
     def __enter__(self) -> Project:
         return self
@@ -355,7 +378,11 @@ class Project:
         """Look for what is wrong, and with `fix` or `rebuild` mend it."""
         from takeback.files import doctor
 
-        return doctor.examine(self._w, self._recorder, rebuild=rebuild, fix=fix)
+        rebuilt = None
+        if rebuild:
+            self._store.close()
+            rebuilt = self._set_store_aside()
+        return doctor.examine(self._w, self._recorder, rebuilt=rebuilt, fix=fix)
 
     def pause(self, seconds: float | None = None) -> None:
         """Stop taking checkpoints for a while, or until `resume`."""

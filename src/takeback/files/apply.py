@@ -241,6 +241,7 @@ class Applier:
     def _set_folder_times(self) -> None:
         """Folders whose entries we changed get the time they had; last, because every write moved it."""
         touched = {path.rpartition(b"/")[0] for path in self._plan.paths}
+        touched.add(b"")  # staging moved its time
         for path, (_, want) in self._plan.paths.items():
             if want is not None and want.is_dir:
                 touched.add(path)
@@ -249,7 +250,7 @@ class Applier:
             wanted = self._plan.paths.get(path, (None, None))[1]
             if wanted is not None and wanted.is_dir:
                 time = wanted.mtime_ns
-            if time is None or path.startswith(b".git"):
+            if time is None or path == b".git" or path.startswith(b".git/"):
                 continue
             try:
                 fd = os.open(self._w.real(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

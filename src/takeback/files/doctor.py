@@ -21,11 +21,11 @@ _LOW = 1024 * 1024 * 1024
 _CHECKED = 200
 
 
-def examine(workspace: Workspace, recorder: Recorder, *, rebuild: bool, fix: bool) -> list[Finding]:
-    """Return one finding per thing looked at; `rebuild` makes the timeline again, `fix` mends what can be mended."""
+def examine(workspace: Workspace, recorder: Recorder, *, rebuilt: int | None, fix: bool) -> list[Finding]:
+    """Return one finding per thing looked at; `fix` mends what can be mended, `rebuilt` events were just made again."""
     found = [_git(), _space(workspace)]
-    if rebuild:
-        found.append(Finding("timeline", True, f"made again from the store: {recorder.rebuild()} events"))
+    if rebuilt is not None:
+        found.append(Finding("timeline", True, f"made again from the store: {rebuilt} events"))
     else:
         found.append(_timeline(recorder))
     found.append(_locks(workspace))

@@ -136,8 +136,11 @@ class Snapshot:
                     with open(os.path.join(folder, inner), "wb") as file:
                         file.write(self._w.objects.read(entry.oid, "blob"))
             git = self._w.store.view(work_tree=folder, index=os.path.join(folder, b".no-index"))
-            feed = b"".join(path + b"\0" for path in paths)
-            return set(split(git.run("check-ignore", "--no-index", "-z", "--stdin", feed=feed, ok=(0, 1))))
+            # check-ignore knows no literal pathspecs; `./` in front keeps a name like `:(x)` a name.
+            feed = b"".join(b"./" + path + b"\0" for path in paths)
+            plain = {"GIT_LITERAL_PATHSPECS": "0"}
+            out = git.run("check-ignore", "--no-index", "-z", "--stdin", feed=feed, ok=(0, 1), env=plain)
+            return {path[2:] for path in split(out)}
 
 
 def between(workspace: Workspace, now: Snapshot, wanted: Snapshot) -> tuple[Pairs, bool]:

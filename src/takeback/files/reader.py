@@ -5,6 +5,7 @@ Does not cover: which paths to read (`scan`, `ignored`).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from takeback.files.objects import Objects
 from takeback.model import Entry
 
 _TRIES = 5
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _STREAM_FROM = 16 * 1024 * 1024
 SLACK_NS = 30_000_000  # a kernel tick and more: two changes this close may share one timestamp
 COARSE_SLACK_NS = 2_100_000_000  # filesystems that keep whole (or even) seconds
@@ -85,8 +87,10 @@ class Reader:
         """Return lstat of a path, None when there is nothing."""
         try:
             return os.lstat(self.full(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
 
     def is_plain(self, path: bytes, found: os.stat_result) -> bool:
         """Whether git can read the path in bulk: a link, or a readable regular file under the cap."""

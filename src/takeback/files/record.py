@@ -42,6 +42,7 @@ class Recorder:
     def checkpoint(self, tree: str, keep: str | None, draft: Checkpoint, *, own: bool) -> Checkpoint:
         """Give the draft an id, write its commit and ref, and return it whole."""
         with self._project():
+            self._catch_up()
             number = self.timeline.next_number("c")
             made = replace(draft, id=f"c{number}")
             commit = self._w.objects.write("commit", _commit_text(tree, keep, made))
@@ -57,6 +58,7 @@ class Recorder:
     def event(self, kind: EventKind, fill: Callable[[str], Event]) -> Event:
         """Append an event; `fill` gets the id it will have."""
         with self._project():
+            self._catch_up()
             number = self.timeline.next_number(_PREFIX[kind])
             return self._append(fill(f"{_PREFIX[kind]}{number}"), None)
 
@@ -78,7 +80,6 @@ class Recorder:
         return locks.held(self._w.project.lock, what="timeline", wait=self._w.settings.lock_wait)
 
     def _append(self, event: Event, checkpoint: Checkpoint | None) -> Event:
-        self._catch_up()
         tip = self.timeline.get_meta(_TIP) or ""
         event = replace(event, seq=self.timeline.last_seq + 1)
         zero = "0" * len(self._w.objects.empty_tree)
@@ -144,12 +145,12 @@ def _read_event(objects: Objects, name: str) -> tuple[str, Event]:
 
 def _commit_text(tree: str, keep: str | None, made: Checkpoint) -> bytes:
     when = f"takeback <takeback@localhost> {made.at_ns // 10**9} +0000"
-    subject = " ".join(made.text.split())[:200] or f"checkpoint {made.id}"
+    subject = " ".join(made.text.split())[:200].encode("utf-8", "replace").decode() or f"checkpoint {made.id}"
     head = f"tree {tree}\n" + (f"parent {keep}\n" if keep else "")
     body = codec.encode_checkpoint(replace(made, commit="")).decode()
     trailers = f"Checkpoint: {made.id}\nKind: {made.kind}\nCheckpoint-Data: {body}\n"
     text = f"{head}author {when}\ncommitter {when}\n\n{subject}\n\n{trailers}"
-    return text.encode("utf-8", "surrogateescape")
+    return text.encode()
 
 
 def read_checkpoint(workspace: Workspace, id: str) -> Checkpoint | None:

@@ -86,8 +86,12 @@ def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tup
     }
     plans.settle_deletes(plan, now, wanted)
     plan.not_covered = [item for item in wanted.not_covered if plans.selected(item.path, chosen)]
-    for path in {path.rpartition(b"/")[0] for path in plan.paths}:
-        entry = wanted.get(path)
+    known = {item.path for item in plan.not_covered}
+    plan.not_covered += [
+        item for item in now.not_covered if item.path not in known and plans.selected(item.path, chosen)
+    ]
+    for path in {b"", *(path.rpartition(b"/")[0] for path in plan.paths)}:
+        entry = now.get(path) if chosen and path == b"" else wanted.get(path)
         if entry is not None and entry.is_dir:
             plan.folder_times[path] = entry.mtime_ns
     if any(pair[1] is not None and not pair[1].is_dir for pair in plan.paths.values()):

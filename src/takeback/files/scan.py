@@ -21,7 +21,7 @@ from takeback.files.cursor import Cursor, DirStamp
 from takeback.files.databases import suspects, with_databases
 from takeback.files.listing import Found, Listing
 from takeback.files.objects import Objects
-from takeback.files.reader import SLACK_NS, Reader, Seen, Skip
+from takeback.files.reader import COARSE_SLACK_NS, SLACK_NS, Reader, Seen, Skip, stamp_of
 from takeback.files.tree import TreeEditor
 from takeback.host.git import Git, checked, split
 from takeback.host.process import Child
@@ -76,6 +76,7 @@ class Scanner:
         candidates = {*cursor.overlay, *cursor.recheck, *cursor.skipped, *extra}
         dirty = split(_out(diff))
         found = self.listing.expand(split(_out(others)))
+        self.listing.became_folders(dirty, found)
         candidates |= found.files
         candidates.update(dirty)
         candidates = with_databases(candidates)
@@ -109,20 +110,26 @@ class Scanner:
         """Examine only `paths` and the folders above them; the rest is believed as last seen."""
         assert cursor.tree is not None
         editor = TreeEditor(self._objects, cursor.tree)
-        wanted = with_databases(set(paths))
-        dirs: dict[bytes, DirStamp] = {}
+        wanted = with_databases(set(paths)) - {b""}
+        folders = {b"", *wanted}
         for path in wanted:
-            for above in (b"", *names.parents(path)):
-                found = self._reader.look(above)
-                if found is not None and stat.S_ISDIR(found.st_mode):
-                    dirs[above] = _dir_stamp(found)
+            folders.update(names.parents(path))
+        gone: set[bytes] = set()
+        stamps: dict[bytes, DirStamp] = {}
+        for path in folders:
+            found = self._reader.look(path)
+            if found is not None and stat.S_ISDIR(found.st_mode):
+                stamps[path] = _dir_stamp(found)
+            elif path in cursor.dirs:
+                gone.add(path)
         changed = bool(self._examine(cursor, editor, wanted, None))
-        for path, stamp in dirs.items():
+        changed |= self._edit_dirs(cursor, editor, gone, {}, {})
+        for path, stamp in stamps.items():
             old = cursor.dirs.get(path)
             if old is None or old[:3] != stamp[:3] or (changed and old != stamp):
                 editor.set(path, Entry(*stamp[:4], ""))
+                cursor.dirs[path] = stamp
                 changed = True
-            cursor.dirs[path] = stamp
         if not changed:
             return Scanned(cursor.tree, False)
         return Scanned(self._finish(cursor, editor), True)
@@ -166,10 +173,12 @@ class Scanner:
             if seen is None or stat.S_ISDIR(seen.st_mode):
                 cursor.recheck.add(path)
                 continue
-            oid = head.split(b" ")[1].decode()
-            editor.set(path, Entry(seen.st_mode, seen.st_uid, seen.st_gid, seen.st_mtime_ns, oid))
+            entry = Entry(seen.st_mode, seen.st_uid, seen.st_gid, seen.st_mtime_ns, head.split(b" ")[1].decode())
+            editor.set(path, entry)
             if seen.st_ctime_ns >= started - SLACK_NS:
                 cursor.recheck.add(path)
+            elif seen.st_ctime_ns >= started - COARSE_SLACK_NS:
+                cursor.overlay[path] = Seen(entry, stamp_of(seen), True)
         cursor.nested = found.nested
         found.dirs.add(b"")
         for path in paths:
@@ -223,6 +232,11 @@ class Scanner:
             touched[path] = _dir_stamp(found)
             if touched[path][:3] != old[:3]:
                 moded[path] = touched[path]
+        if gone:  # below a folder that is a link now, lstat sees other people's folders
+            gone |= {path for path in cursor.dirs if not gone.isdisjoint(names.parents(path))}
+            for path in gone:
+                moded.pop(path, None)
+                touched.pop(path, None)
         return gone, moded, touched
 
     def _new_dirs(
@@ -360,11 +374,15 @@ class Scanner:
         return dropped
 
     def _fold(self, cursor: Cursor) -> None:
-        """Move trusted values of the overlay into the private index."""
+        """Move trusted values of the overlay into the private index.
+
+        Debian builds git without USE_NSEC, so the index compares whole seconds: what changed just now stays ours.
+        """
+        settled = self._now_ns() - COARSE_SLACK_NS
         folded = [
             path
             for path, seen in cursor.overlay.items()
-            if (seen is None or seen.trusted) and not names.has_dot_git(path)
+            if (seen is None or (seen.trusted and seen.stamp.ctime_ns < settled)) and not names.has_dot_git(path)
         ]
         try:
             self._update_index(folded)

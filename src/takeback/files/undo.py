@@ -319,8 +319,7 @@ class _Maker:
                 now = self._now.get(path)
                 if now is not None and now.mtime_ns == was.mtime_ns:
                     self._plan.folder_times[path] = want.mtime_ns
-        for path in self._wants:
-            above = path.rpartition(b"/")[0]
+        for above in {b"", *(path.rpartition(b"/")[0] for path in self._wants)}:
             if above not in pairs and above not in self._plan.folder_times:
                 now = self._now.get(above)
                 if now is not None:
