@@ -1,26 +1,55 @@
-"""An undo button for AI agents: exact, fast and itself undoable."""
+"""An undo button for AI agents: exact, fast and itself undoable.
+
+Types of results are in `takeback.model`, errors in `takeback.errors`; the common ones are here.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from takeback._version import VERSION as __version__
 
 if TYPE_CHECKING:
     from takeback.app import Project
-    from takeback.errors import TakebackError
+    from takeback.errors import Conflict, NothingToDo, TakebackError
+    from takeback.model import (
+        Change,
+        Checkpoint,
+        CheckpointResult,
+        Event,
+        Finding,
+        GcResult,
+        NotCovered,
+        RestoreResult,
+        Status,
+        StepResult,
+        Usage,
+    )
 
-__all__ = ["Project", "TakebackError", "__version__"]
+__all__ = [
+    "Change",
+    "Checkpoint",
+    "CheckpointResult",
+    "Conflict",
+    "Event",
+    "Finding",
+    "GcResult",
+    "NotCovered",
+    "NothingToDo",
+    "Project",
+    "RestoreResult",
+    "Status",
+    "StepResult",
+    "TakebackError",
+    "Usage",
+    "__version__",
+]
+_HOMES = {"Project": "app", "Conflict": "errors", "NothingToDo": "errors", "TakebackError": "errors"}
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when first used, so that `takeback --version` and hooks start quickly.
-    if name == "Project":
-        from takeback.app import Project
-
-        return Project
-    if name == "TakebackError":
-        from takeback.errors import TakebackError
-
-        return TakebackError
-    raise AttributeError(f"module 'takeback' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'takeback' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"takeback.{_HOMES.get(name, 'model')}"), name)

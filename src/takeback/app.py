@@ -15,8 +15,8 @@ from takeback.errors import (
     AmbiguousId,
     Damaged,
     NoProject,
+    NothingToDo,
     OutsideProject,
-    Paused,
     TakebackError,
     UnknownId,
     UsageError,
@@ -28,6 +28,7 @@ from takeback.files import restore as restores
 from takeback.files import undo as undos
 from takeback.files.layout import DataDir, ProjectDir
 from takeback.files.place import Place
+from takeback.files.plan import Snapshot
 from takeback.files.record import Recorder
 from takeback.files.scan import Progress
 from takeback.files.workspace import Workspace
@@ -135,7 +136,7 @@ class Project:
     ) -> CheckpointResult:
         """Save the project now; with `paths` only those are looked at, as before a step that can touch no other.
 
-        Raises TooBig, DiskFull, Busy, Paused, StoreReadOnly, Damaged.
+        Raises TooBig, DiskFull, Busy, StoreReadOnly, Damaged.
         """
         only = None if paths is None else self._inside(paths)
         with self._working("checkpoint"):
@@ -221,6 +222,9 @@ class Project:
     ) -> Iterator[str]:
         """Record the block as one step and give its id; `paths` name what it owns when others work at the same time."""
         named = self._inside(paths)
+        if self._paused_until():
+            yield ""
+            return
         step = self._begin(text, session, task, named, state)
         data: dict[str, object] = {"exit": 0}
         try:
@@ -304,7 +308,7 @@ class Project:
             )  # fmt: skip
 
     def _finish(self, step: steps.Open, state: bool, data: dict[str, object]) -> tuple[str, int]:
-        with self._working("step", paused_too=True):
+        with self._working("step"):
             after = steps.finish(self._w, self._recorder, step, state=state, data=data)
         return after, views.count_changes(self._w, self._checkpoint(step.before), self._checkpoint(after))
 
@@ -332,17 +336,23 @@ class Project:
         """
         chosen = self._inside(paths)
         self._sync()
-        if b is None:
-            with self._working("diff", paused_too=True):
-                last = self._w.cursor.last
-                first = self._checkpoint(a) if a is not None else (self._checkpoint(last) if last else None)
-                kind = "state" if first is None else first.kind
-                now = checkpoints.take(self._w, self._recorder, text="for diff", state=kind == "state", own=True)
-                second = self._checkpoint(now.id)
-                first = first or second
-        else:
-            first, second = self._checkpoint(a or self._w.cursor.last), self._checkpoint(b)
-        return views.diff(self._w, first, second, chosen, text=text)
+        base = a or self._newest_asked()
+        if base is None:
+            raise NothingToDo(sentence="nothing to compare with: no checkpoint yet", next="takeback checkpoint")
+        first = Snapshot(self._w, self._checkpoint(base))
+        if b is not None:
+            return views.diff(self._w, first, Snapshot(self._w, self._checkpoint(b)), chosen, text=text)
+        with self._working("diff"):
+            now, parts = checkpoints.peek(self._w, self._recorder, state=first.has_state)
+            return views.diff(self._w, first, Snapshot(self._w, now, parts), chosen, text=text)
+
+    def _newest_asked(self) -> str | None:
+        """Return the newest checkpoint somebody asked for, else the newest of all."""
+        asked = fold(self._store.events()).last_checkpoint(self._w.dir.key)
+        if asked is not None and self._store.checkpoint(asked) is not None:
+            return asked
+        newest = next(iter(self._store.checkpoints(self._w.dir.key)), None)
+        return newest.id if newest else None
 
     def status(self) -> Status:
         """Return whether the project is protected, its last steps, what undo would take back, and disk used."""
@@ -396,12 +406,8 @@ class Project:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _working(self, what: str, *, paused_too: bool = False) -> Iterator[None]:
+    def _working(self, what: str) -> Iterator[None]:
         """Hold the worktree, with whatever a killed process left finished first."""
-        until = self._paused_until()
-        if until and not paused_too:
-            forever = until > time.time_ns() + 10 * 365 * 86400 * 10**9
-            raise Paused(until="" if forever else f" until {time.strftime('%H:%M:%S', time.localtime(until / 1e9))}")
         with self._w.locked(what):
             operation.recover(self._w, self._recorder)
             yield
@@ -449,10 +455,21 @@ class Project:
                 full = os.path.join(os.path.realpath(above), name)
             else:
                 full = os.path.normpath(os.path.join(self.root, raw))
+            if not _below(full, self.root) and os.path.realpath(full) == self.root:
+                full = self.root  # the root by another name, a link to it
             if not _below(full, self.root):
                 raise OutsideProject(path=os.fsdecode(path), root=os.fsdecode(self.root))
             result.append(b"" if full == self.root else os.path.relpath(full, self.root))
         return tuple(result)
+
+
+def _run(words: list[str], cwd: bytes, timeout: float | None, stdout_fd: int, keep: int) -> command.Ran:
+    try:
+        return command.run(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep)
+    except OSError as error:
+        line = f"{words[0]}: {error.strerror}\n".encode("utf-8", "replace")
+        os.write(2, line)
+        return command.Ran(126 if isinstance(error, PermissionError) else 127, line, False)
 
 
 def open_for_restore(id: str, project: str | None = None, *, progress: Progress | None = None) -> Project:

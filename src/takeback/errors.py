@@ -2,11 +2,11 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NotACommand  BadSetting
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting
     ├── Refused               exit 1   we could, but it would lose something
-    │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  IndexLocked  Conflict  StoreReadOnly
+    │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     ├── Unable                exit 1   the machine said no
-    │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite
+    │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
     ├── Damaged               exit 1   what was saved is not all there
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
@@ -131,12 +131,6 @@ class StoreReadOnly(Refused):
     kind = "store-too-new"
     message = "the data of this project was written by a newer takeback (format {found}, this one knows {known})"
     hint = "it can be read; update takeback to write"
-
-
-class Paused(Refused):
-    kind = "paused"
-    message = "takeback is paused in this project{until}"
-    hint = "takeback resume"
 
 
 class Unable(TakebackError):

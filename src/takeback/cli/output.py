@@ -6,6 +6,7 @@ through `printable` first, so that no file name can move the cursor or change th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ import click
 
 from takeback.cli import jsonable
 from takeback.errors import TakebackError
+from takeback.model import RestoreResult
 
 
 @dataclass
@@ -107,7 +109,13 @@ def show_error(kind: str, message: str, hint: str, *, as_json: bool) -> None:
 
 def show_known_error(error: TakebackError, face: Face) -> None:
     """Write a known error; every conflicting path is named, and the cause too with `--verbose`."""
-    show_error(error.kind, str(error), error.hint_text, as_json=face.json)
+    result = error.fields.get("result")
+    if face.json and isinstance(result, RestoreResult):
+        # Nothing was written; what stands in the way is in the same place as in a result.
+        document = jsonable.restore(dataclasses.replace(result, restored=()))
+        emit({**document, "error": {"kind": error.kind, "message": str(error), "hint": error.hint_text}})
+    else:
+        show_error(error.kind, str(error), error.hint_text, as_json=face.json)
     cause = error.__cause__
     while face.verbose and not face.json and cause is not None:
         to_stderr(f"Caused by: {type(cause).__name__}: {_lines(str(cause))}")

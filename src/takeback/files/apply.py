@@ -34,7 +34,6 @@ class Applier:
         self._plan = plan
         self._stage = os.path.join(workspace.place.root, STAGE + b".%d" % os.getpid())
         self._staged: dict[bytes, bytes] = {}
-        self._touched_databases: list[bytes] = []
         self._as_root = os.geteuid() == 0
 
     # -- before the first write ----------------------------------------------------------------------------------
@@ -82,7 +81,6 @@ class Applier:
     def _check_databases(self) -> None:
         groups = self._databases()
         sqlite_copy.refuse_if_in_use(groups)
-        self._touched_databases = list(groups)
 
     def databases_in_use(self) -> dict[bytes, str]:
         """Return the planned paths that belong to a database some process has open, with who it is."""
@@ -125,16 +123,7 @@ class Applier:
             shutil.rmtree(self._stage, ignore_errors=True)
         if self._w.has_git and self._plan.git:
             self._restorer().apply(self._plan.git, reason)
-        self._drop_shared_memory()
         self._set_folder_times()
-
-    def _drop_shared_memory(self) -> None:
-        """A database's -shm belongs to the content it was made for; nobody holds it, and SQLite makes it anew."""
-        for full in self._touched_databases:
-            try:
-                os.unlink(full + b"-shm")
-            except OSError:
-                pass
 
     def _restorer(self) -> GitRestorer:
         return GitRestorer(self._w.place, self._w.store, self._w.objects, os.fsencode(self._w.dir.path))
@@ -241,6 +230,7 @@ class Applier:
     def _set_folder_times(self) -> None:
         """Folders whose entries we changed get the time they had; last, because every write moved it."""
         touched = {path.rpartition(b"/")[0] for path in self._plan.paths}
+        touched.update(self._plan.folder_times)  # of the rest of a plan: a killed process may have moved these
         touched.add(b"")  # staging moved its time
         for path, (_, want) in self._plan.paths.items():
             if want is not None and want.is_dir:

@@ -93,7 +93,33 @@ class _Asked:
     own: bool
 
 
+def peek(workspace: Workspace, recorder: Recorder, *, state: bool) -> tuple[Checkpoint, Parts]:
+    """Save the worktree as it is now without recording a checkpoint, for comparing; raises as `take` does."""
+    try:
+        draft, parts, _, _ = _save(workspace, recorder, _Asked("", None, None, state, None, False, True))
+    except BaseException:
+        workspace.drop_cursor()
+        raise
+    workspace.save_cursor()
+    return draft, parts
+
+
 def _take(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, bool, list[NotCovered], str]:
+    draft, parts, keep, not_covered = _save(w, recorder, asked)
+    cursor = w.cursor
+    last = recorder.timeline.checkpoint(cursor.last) if cursor.last else None
+    named = asked.text != "" and not asked.own
+    if last is not None and _same(w.objects, last, parts, draft.kind) and not (named and last.text != asked.text):
+        w.save_cursor()
+        return last, False, not_covered, parts.files or ""
+    made = recorder.checkpoint(_write_parts(w.objects, parts), keep, draft, own=asked.own)
+    cursor.last = made.id
+    w.save_cursor()
+    return made, True, not_covered, parts.files or ""
+
+
+def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, Parts, str | None, list[NotCovered]]:
+    """Scan and store everything; return the checkpoint it would be, its parts, its keep commit, what is not covered."""
     recorder.sync()
     w.refresh()
     cursor = w.cursor
@@ -130,20 +156,22 @@ def _take(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
         unfinished=saved.unfinished,
         info=w.objects.write("blob", _info(not_covered, kind, w)),
     )
-    tree = _write_parts(w.objects, parts)
-    last = recorder.timeline.checkpoint(cursor.last) if cursor.last else None
     gitstate.restore_link_times(cursor)
-    if last is not None and _same(w.objects, last, parts, kind):
-        w.save_cursor()
-        return last, False, not_covered, scanned.tree
     draft = Checkpoint(
-        id="", commit="", kind=kind, at_ns=w.now_ns(), worktree=w.dir.key, root=w.place.root, text=asked.text,
-        session=asked.session, task=asked.task, files=cursor.files, only=tuple(paths or ()) if partial else (),
-    )  # fmt: skip
-    made = recorder.checkpoint(tree, saved.keep, draft, own=asked.own)
-    cursor.last = made.id
-    w.save_cursor()
-    return made, True, not_covered, scanned.tree
+        id="",
+        commit="",
+        kind=kind,
+        at_ns=w.now_ns(),
+        worktree=w.dir.key,
+        root=w.place.root,
+        text=asked.text,
+        session=asked.session,
+        task=asked.task,
+        files=cursor.files,
+        only=tuple(paths or ()) if partial else (),
+    )
+    w.objects.flush()
+    return draft, parts, saved.keep, not_covered
 
 
 def _reused(known: dict[str, object]) -> GitSaved:

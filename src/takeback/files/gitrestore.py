@@ -28,7 +28,7 @@ class GitPlan:
 
     index: dict[bytes, IndexValue] = field(default_factory=dict)
     refs: dict[str, tuple[str, str]] = field(default_factory=dict)  # name -> (old, new), empty is absent
-    symbolic: dict[str, str] = field(default_factory=dict)  # name -> target
+    symbolic: dict[str, str] = field(default_factory=dict)  # name -> target, empty is absent
     head: str | None = None  # as in Refs.head
     stash: tuple[tuple[str, str], ...] | None = None
     unfinished: str | None = None  # tree, "" for none at all
@@ -119,7 +119,10 @@ class GitRestorer:
             feed = "".join(f"update {name}\0{new}\0{now.get(name, zero)}\0" for name, new in updates)
             self._update(feed, reason)
         for name, target in plan.symbolic.items():
-            self._user.run("symbolic-ref", name, target)
+            if target:
+                self._user.run("symbolic-ref", name, target)
+            else:
+                self._user.run("symbolic-ref", "-d", name, ok=(0, 1, 128))
 
     def _update(self, feed: str, reason: str) -> None:
         self._user.run(

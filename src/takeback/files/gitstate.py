@@ -72,7 +72,8 @@ class GitState:
 
     def tracked(self) -> list[bytes]:
         """Return the paths in the user's index."""
-        return split(self._user.run("ls-files", "-z"))
+        # Expanding a sparse index writes trees, so they must go into the store.
+        return split(self._both.view(index=os.path.join(self._git_dir, b"index")).run("ls-files", "-z"))
 
     def save(self, cursor: Cursor) -> GitSaved:
         """Save everything, reusing what the cursor shows to be unchanged."""

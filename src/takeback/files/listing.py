@@ -130,6 +130,8 @@ def _walk_dirs(root: bytes, starts: list[bytes], ignored: set[bytes], nested: se
     while pending:
         at = pending.pop()
         found.dirs.add(at)
+        if at and os.path.lexists(root + b"/" + at + b"/.git"):  # also one that git itself cannot read
+            found.nested.add(at)
         for path, is_dir in _entries(root, at):
             if not is_dir:
                 found.special.add(path)

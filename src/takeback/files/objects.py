@@ -98,14 +98,6 @@ class Objects:
         out = self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=fd)
         return out.decode().strip()
 
-    def starts_with(self, name: str, head: bytes) -> bool:
-        """Whether a blob begins with these bytes."""
-        waiting = self._pending.get(name)
-        if waiting is not None:
-            return waiting[1].startswith(head)
-        found = self.find(name.encode()) if (self.size(name) or 0) < _FLUSH_BYTES else None
-        return found is not None and found[1].startswith(head)
-
     def name_of(self, data: bytes) -> str:
         """Return the name of a blob with this content, storing nothing."""
         return self._name("blob", data)

@@ -98,11 +98,14 @@ def _touched(plan: Plan) -> list[bytes] | None:
 def _remaining(workspace: Workspace, plan: Plan) -> Plan:
     """The part of a plan that is not done yet, from what is on disk now."""
     rest: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    times = dict(plan.folder_times)
     for path, (_, want) in plan.paths.items():
         now = on_disk(workspace, path)
         if now != want:
             rest[path] = (now, want)
-    return replace(plan, paths=rest)
+        if want is not None and want.is_dir:
+            times[path] = want.mtime_ns  # also of a folder that is as wanted: the rest of the work moves it again
+    return replace(plan, paths=rest, folder_times=times)
 
 
 def on_disk(workspace: Workspace, path: bytes) -> Entry | None:

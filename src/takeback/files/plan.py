@@ -17,6 +17,7 @@ from takeback.files import checkpoint as checkpoints
 from takeback.files import names, tree
 from takeback.files.checkpoint import Parts
 from takeback.files.gitrestore import GitPlan
+from takeback.files.objects import Objects
 from takeback.files.tree import TreeEditor
 from takeback.files.workspace import Workspace
 from takeback.host.git import split
@@ -38,6 +39,7 @@ class Plan:
     not_covered: list[NotCovered] = field(default_factory=list)
     conflicts: list[NotCovered] = field(default_factory=list)
     shared: list[bytes] = field(default_factory=list)
+    merged: set[bytes] = field(default_factory=set)
     not_undone: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     exact: bool = True
@@ -45,13 +47,16 @@ class Plan:
     def __bool__(self) -> bool:
         return bool(self.paths or self.git or self.rebuild_git)
 
-    def actions(self) -> list[Action]:
+    def actions(self, objects: Objects) -> list[Action]:
         """Return what would be done, for a preview."""
         result = []
+        sizes = objects.sizes(want.oid for _, want in self.paths.values() if want is not None and want.oid)
         for path in sorted(self.paths):
             now, want = self.paths[path]
             where = "state" if path.startswith(b".git/") else "files"
-            result.append(Action(path or b".", _verb(now, want), where))
+            verb = "merge" if path in self.merged else _verb(now, want)
+            size = sizes.get(want.oid, 0) if want is not None and verb in ("write", "change", "merge") else 0
+            result.append(Action(path or b".", verb, where, size))
         result += [Action(path, "index", "index") for path in sorted(self.git.index)]
         for name, (_, new) in sorted(self.git.refs.items()):
             result.append(Action(name.encode("utf-8", "surrogateescape"), "move" if new else "delete", "refs"))
@@ -79,9 +84,9 @@ def _verb(now: Entry | None, want: Entry | None) -> str:
 class Snapshot:
     """A checkpoint opened for look-ups: files and state as one set of paths."""
 
-    def __init__(self, workspace: Workspace, checkpoint: Checkpoint) -> None:
+    def __init__(self, workspace: Workspace, checkpoint: Checkpoint, parts: Parts | None = None) -> None:
         self.checkpoint = checkpoint
-        self.parts: Parts = checkpoints.read_parts(workspace.objects, checkpoint)
+        self.parts: Parts = parts or checkpoints.read_parts(workspace.objects, checkpoint)
         self.not_covered = checkpoints.read_not_covered(workspace.objects, self.parts)
         self._w = workspace
         self._files = TreeEditor(workspace.objects, self.parts.files)

@@ -19,6 +19,7 @@ from takeback.model import Entry
 
 _TRIES = 5
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+_DATABASE_FROM = 512  # the smallest page; anything shorter is no database (sqlite.org/fileformat2.html)
 _STREAM_FROM = 16 * 1024 * 1024
 SLACK_NS = 30_000_000  # a kernel tick and more: two changes this close may share one timestamp
 COARSE_SLACK_NS = 2_100_000_000  # filesystems that keep whole (or even) seconds
@@ -131,10 +132,6 @@ class Reader:
                 if (copied := self._of_database(path, found)) is not None:
                     return self._copied(path, stamp, copied)
                 read = self._file(path)
-                if read is not None and self._objects.starts_with(read[1], sqlite_copy.MAGIC):
-                    held = self.databases.copy(self.full(path))
-                    if held is not None:
-                        return self._copied(path, stamp, held)
             except CannotRead as error:
                 return Skip(str(error))
             except PermissionError as error:
@@ -148,19 +145,24 @@ class Reader:
                 return self._seen(read[0], read[1], at)
         # It changes faster than it can be read: keep the last reading, and look again next time.
         try:
+            if self.databases.is_database(self.full(path)):
+                found = self.look(path)
+                return (
+                    None
+                    if found is None
+                    else self._copied(path, stamp_of(found), self.databases.force(self.full(path)))
+                )
             read = self._file(path, settle=False)
-        except OSError as error:
-            return Skip(f"cannot be read: {error.strerror}")
+        except (OSError, CannotRead) as error:
+            return Skip(f"cannot be read: {error}")
         return None if read is None else Seen(_entry(read[0], read[1]), read[0], False)
 
     def _of_database(self, path: bytes, found: os.stat_result) -> Copy | None:
-        """Return the copy that stands for a -wal, -journal or -shm, or for a file this process itself has open."""
+        """Return the copy that stands for any file of a database in use; None to read the bytes as they are."""
         base = sqlite_copy.database_of(path)
         if base is not None and self.databases.is_database(self.full(base)):
-            if path.endswith(b"-shm"):
-                return {}  # made anew from the -wal by whoever opens the database next
             return self.databases.copy(self.full(base))
-        if self.databases.is_mine(found) and self.databases.is_database(self.full(path)):
+        if found.st_size >= _DATABASE_FROM and self.databases.is_database(self.full(path)):
             return self.databases.copy(self.full(path))
         return None
 

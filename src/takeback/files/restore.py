@@ -60,7 +60,7 @@ def restore(
         targets=(checkpoint.id,),
         title=checkpoint.text,
         age_s=max(0.0, (workspace.now_ns() - checkpoint.at_ns) / 1e9),
-        restored=tuple(plan.actions()),
+        restored=tuple(plan.actions(workspace.objects)),
         not_covered=tuple(plan.not_covered),
         not_undone=tuple(plan.not_undone),
         notes=tuple(plan.notes),
@@ -127,7 +127,11 @@ def _plan_git(w: Workspace, plan: Plan, now: Snapshot, wanted: Snapshot, chosen:
         plan.git.refs = refs_between(old, new, elsewhere)
         if plan.rebuild_git:  # remotes too, and the names that stand for others
             plan.git.refs = {name: ("", oid) for name, (oid, _) in new.refs.items() if name != "refs/stash"}
-        plan.git.symbolic = {name: to for name, to in new.symbolic.items() if old.symbolic.get(name) != to}
+        plan.git.symbolic = {
+            name: new.symbolic.get(name, "")
+            for name in old.symbolic.keys() | new.symbolic.keys()
+            if old.symbolic.get(name) != new.symbolic.get(name) and not name.startswith("refs/remotes/")
+        }
         if old.head != new.head:
             plan.git.head = new.head
         if old.stash != new.stash:
@@ -161,7 +165,7 @@ def restore_to(
     plan.folder_times = {path: want.mtime_ns for path, (_, want) in plan.paths.items() if want and want.is_dir}
     result = RestoreResult(
         id="", dry_run=dry_run, targets=(checkpoint.id,), title=checkpoint.text,
-        age_s=max(0.0, (workspace.now_ns() - checkpoint.at_ns) / 1e9), restored=tuple(plan.actions()),
+        age_s=max(0.0, (workspace.now_ns() - checkpoint.at_ns) / 1e9), restored=tuple(plan.actions(workspace.objects)),
         not_covered=tuple(plan.not_covered), notes=tuple(plan.notes), exact=True, checkpoint=checkpoint.id,
         undo_with=f"rm -r {names.show(target)}",
     )  # fmt: skip

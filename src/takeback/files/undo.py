@@ -103,7 +103,7 @@ def _run(
     back = f"takeback redo {ids[-1]}" if kind is EventKind.UNDO else f"takeback undo {ids[-1]}"
     result = RestoreResult(
         id="", dry_run=options.dry_run, targets=ids, title=first.text,
-        age_s=max(0.0, (w.now_ns() - (first.ended_ns or first.started_ns)) / 1e9), restored=tuple(plan.actions()),
+        age_s=max(0.0, (w.now_ns() - (first.ended_ns or first.started_ns)) / 1e9), restored=tuple(plan.actions(w.objects)),
         conflicts=tuple(plan.conflicts), shared=tuple(plan.shared), not_covered=tuple(plan.not_covered),
         not_undone=tuple(plan.not_undone), notes=tuple(plan.notes), exact=plan.exact, checkpoint=own.id,
     )  # fmt: skip
@@ -244,6 +244,7 @@ class _Maker:
                 self._conflict(path, _why(now, was, want))
             else:
                 self._wants[path] = merged
+                self._plan.merged.add(path)
 
     def _decide_folder(self, path: bytes, was: Entry | None, want: Entry | None, now: Entry | None) -> None:
         if _is_dir(was) and _is_dir(want):
@@ -383,9 +384,13 @@ class _Maker:
             elif current != new:
                 self._conflict(shown, "moved again since")
         for name in sorted(was.symbolic.keys() | want.symbolic.keys()):
-            target = want.symbolic.get(name)
-            if was.symbolic.get(name) != target and target and now.symbolic.get(name) == was.symbolic.get(name):
-                git.symbolic[name] = target
+            if name.startswith("refs/remotes/") or was.symbolic.get(name) == want.symbolic.get(name):
+                continue
+            current_target = git.symbolic.get(name, now.symbolic.get(name, ""))
+            if current_target == was.symbolic.get(name, ""):
+                git.symbolic[name] = want.symbolic.get(name, "")
+            elif current_target != want.symbolic.get(name, ""):
+                self._conflict(name.encode("utf-8", "surrogateescape"), "changed again since")
         if was.head != want.head:
             current = git.head if git.head is not None else now.head
             if current == was.head:

@@ -81,12 +81,9 @@ def count_changes(workspace: Workspace, before: Checkpoint, after: Checkpoint) -
 
 
 def diff(
-    workspace: Workspace, first: Checkpoint | None, second: Checkpoint | None, chosen: tuple[bytes, ...], *, text: bool
+    workspace: Workspace, one: Snapshot, two: Snapshot, chosen: tuple[bytes, ...], *, text: bool
 ) -> tuple[list[Change], bytes]:
     """Return the changes between two checkpoints, and as a unified diff when `text`."""
-    if first is None or second is None or first.id == second.id:
-        return [], b""
-    one, two = Snapshot(workspace, first), Snapshot(workspace, second)
     pairs, _ = plans.between(workspace, one, two)
     changes: list[Change] = []
     parts: list[bytes] = []
