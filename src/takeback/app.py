@@ -46,7 +46,7 @@ from takeback.model import (
     StepResult,
     Usage,
 )
-from takeback.store.create import create_if_missing, put_aside
+from takeback.store.create import put_aside
 from takeback.store.sqlite import SqliteStore
 from takeback.timeline.fold import Scope, Timeline, fold
 
@@ -94,7 +94,6 @@ class Project:
         return cls(workspace, config)
 
     def _open_store(self) -> None:
-        create_if_missing(self._w.project.timeline)
         self._store = SqliteStore(self._w.project.timeline)
         self._recorder = Recorder(self._w, self._store)
 

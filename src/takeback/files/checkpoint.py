@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from takeback.errors import Damaged, DiskFull
-from takeback.files import gitstate, names
+from takeback.files import gitstate, leftovers, names
 from takeback.files.gitstate import GitSaved
 from takeback.files.listing import split_ignored
 from takeback.files.objects import Objects
@@ -59,14 +59,11 @@ def take(
         known = only if only is not None else just_scanned
         asked = _Asked(text, session, task, state, None if known is None else list(known), only is not None, own)
         result = _take(workspace, recorder, asked)
-    except OSError as error:
-        workspace.drop_cursor()
-        if error.errno in (28, 122):  # ENOSPC, EDQUOT
-            raise DiskFull(path=str(workspace.project.path)) from error
-        raise
     except BaseException as error:
         workspace.drop_cursor()
-        if "No space left" in str(error) or "Disk quota" in str(error):
+        if leftovers.disk_is_full(error, workspace.project.store):
+            leftovers.clean_scratch(workspace)
+            leftovers.clean_store(workspace)
             raise DiskFull(path=str(workspace.project.path)) from error
         raise
     made, new, not_covered, files = result
@@ -140,7 +137,9 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
         ignored = w.scanner.listing.start_ignored() if state and cursor.tree else None
         scanned = w.scanner.scan(cursor, rules, saved.newly_tracked)
         if state:
-            roots = w.scanner.listing.ignored_roots() if ignored is None else split_ignored(ignored)
+            roots = set() if ignored is None else split_ignored(ignored)
+            if ignored is None or scanned.dropped:
+                roots = w.scanner.listing.ignored_roots()
             walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts())
             cursor.state, cursor.state_skipped = walked.tree, walked.not_covered
     not_covered = [NotCovered(path, why) for path, why in sorted(cursor.skipped.items())]

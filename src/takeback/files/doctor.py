@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from takeback.errors import Damaged, TakebackError
-from takeback.files import gc, operation
+from takeback.files import gc, leftovers, operation
 from takeback.files import journal as journals
 from takeback.files.listing import STAGE
 from takeback.files.record import Recorder
@@ -74,8 +74,7 @@ def _locks(w: Workspace) -> Finding:
 def _leftovers(w: Workspace, recorder: Recorder, fix: bool) -> Finding:
     root = w.place.root
     stages = [name for name in os.listdir(root) if name.startswith(STAGE)] if os.path.isdir(root) else []
-    packs = os.path.join(w.project.store, b"objects", b"pack")
-    temps = [name for name in os.listdir(packs) if name.startswith(b"tmp_")]
+    temps = leftovers.in_store(w)
     index_lock = w.dir.index + b".lock"
     if not (stages or temps or w.dir.journal.exists() or os.path.exists(index_lock)):
         return Finding("leftovers", True, "none")
@@ -89,11 +88,8 @@ def _leftovers(w: Workspace, recorder: Recorder, fix: bool) -> Finding:
             if w.dir.journal.exists():
                 os.replace(w.dir.journal, w.dir.journal.with_suffix(".damaged"))
         journals.clean_stages(w)
-        for path in [index_lock, *(os.path.join(packs, name) for name in temps)]:
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
+        leftovers.clean_scratch(w)
+        leftovers.clean_store(w)
     return Finding("leftovers", True, "cleaned")
 
 

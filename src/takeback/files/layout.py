@@ -14,18 +14,21 @@ Does not cover: what is in the store (see `checkpoint`).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from takeback.errors import Damaged, StoreReadOnly
+from takeback.errors import CannotWrite, Damaged, DiskFull, GitFailed, StoreReadOnly
 from takeback.files.place import Place
-from takeback.host import atomic, git
+from takeback.host import atomic, git, locks
 
 FORMAT = 1
+_LOCK_WAIT = 30.0
+_ROOM = 64 * 1024
 _README = """This folder is takeback's: the checkpoints of your projects, and the log of what was taken back.
 Each projects/*/store.git is an ordinary bare git repository. See docs/formats in takeback's documentation for the
 layout and for getting a checkpoint back with plain git. `takeback gc` and `takeback du` are the way to make it smaller.
@@ -117,24 +120,58 @@ class DataDir:
             atomic.write_bytes(self.path / "VERSION", f"{FORMAT}\n".encode())
 
     def open(self, place: Place) -> ProjectDir:
-        """Return the project's data, made when missing."""
+        """Return the project's data, made when missing.
+
+        Raises DiskFull or CannotWrite when it cannot be made, Damaged.
+        """
+        try:
+            return self._open(place)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(path=os.fspath(self.path)) from error
+            why = error.strerror or str(error)
+            raise CannotWrite(
+                path=os.fspath(self.path), why=why, next="make it writable, or set TAKEBACK_HOME to another folder"
+            ) from error
+        except GitFailed as error:
+            disk = os.statvfs(self.path)
+            if "No space left" in str(error) or disk.f_bavail * disk.f_frsize < _ROOM:  # git does not always say so
+                raise DiskFull(path=os.fspath(self.path)) from error
+            raise
+
+    def _open(self, place: Place) -> ProjectDir:
         key = key_of(place.identity)
-        known = self.load(key)
-        if known is not None:
-            if place.root not in known.roots and not known.readable_only:
-                known = self._save(
-                    ProjectDir(
-                        known.path, key, known.object_format, place.identity, (*known.roots, place.root), known.is_git
-                    )
-                )
+        known = self._known(key)
+        if known is not None and (place.root in known.roots or known.readable_only):
             return known
         self._make()
         path = self.path / "projects" / key
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = ProjectDir(path, key, place.object_format, place.identity, (place.root,), place.git_dir is not None)
-        if not os.path.exists(os.path.join(made.store, b"HEAD")):
-            git.init_store(made.store, place.object_format)
-        return self._save(made)
+        # Two first commands at once: without the lock `git init` fails, and one worktree's root is lost.
+        with locks.held(path / "lock", what="making the store", wait=_LOCK_WAIT):
+            known = self._known(key)
+            if known is None:
+                made = ProjectDir(path, key, place.object_format, place.identity, (), place.git_dir is not None)
+                # project.json is written last: without it the store may be half made, and without its attributes
+                # git would save other bytes than those on disk.
+                made = replace(made, object_format=git.init_store(made.store, place.object_format))
+            else:
+                made = known
+            if place.root in made.roots:
+                return made
+            return self._save(replace(made, roots=(*made.roots, place.root)))
+
+    def _known(self, key: str) -> ProjectDir | None:
+        """Return a project; an unreadable description is set aside, since the project and its store say the same."""
+        try:
+            return self.load(key)
+        except Damaged:
+            path = self.path / "projects" / key / "project.json"
+            number = 1
+            while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+                number += 1
+            os.rename(path, aside)
+            return None
 
     def load(self, key: str) -> ProjectDir | None:
         """Return a project by its key, or None.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from takeback.errors import Damaged, TakebackError
 from takeback.files import checkpoint as checkpoints
 from takeback.files import journal as journals
-from takeback.files import names
+from takeback.files import leftovers, names
 from takeback.files.apply import Applier
 from takeback.files.journal import Journal
 from takeback.files.plan import Plan
@@ -38,6 +38,7 @@ def carry_out(workspace: Workspace, recorder: Recorder, journal: Journal, *, sta
 def recover(workspace: Workspace, recorder: Recorder) -> Event | None:
     """Finish what a killed process left half done; the worktree's lock is held."""
     journals.clean_stages(workspace)
+    leftovers.clean_scratch(workspace)
     journal = journals.read(workspace)
     if journal is None:
         return None

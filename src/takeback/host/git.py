@@ -9,10 +9,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import IO
 
 from takeback.errors import GitFailed, GitMissing, GitTooOld
-from takeback.host import process
+from takeback.host import atomic, process
 from takeback.host.process import Child, Finished
 
 # 2.38: cat-file -z, update-index inside one object transaction. 2.39: what Debian 12 ships and what we test.
@@ -232,13 +233,21 @@ def of_user(cwd: bytes, *args: str) -> Finished:
         raise GitMissing(minimum=MINIMUM_TEXT) from None
 
 
-def init_store(path: bytes, object_format: str) -> None:
-    """Make a bare repository whose attributes keep every byte as it is on disk."""
+def init_store(path: bytes, object_format: str) -> str:
+    """Make a bare repository whose attributes keep every byte as it is on disk, and return its object format.
+
+    One that is there is only completed, and keeps its format. Raises GitFailed, OSError, GitMissing.
+    """
+    store = Git(path, store=True)
+    if os.path.exists(os.path.join(path, b"HEAD")):
+        there = store.start("rev-parse", "--show-object-format").finish()
+        object_format = there.out.decode().strip() if there.code == 0 else object_format
     env = _environment(_ALWAYS, {})
     args = ["git", "init", "-q", "--bare", "--template=", f"--object-format={object_format}", os.fsdecode(path)]
     checked(["init"], process.start(args, env=env).finish())
     info = os.path.join(path, b"info")
     os.makedirs(info, exist_ok=True)
-    with open(os.path.join(info, b"attributes"), "wb") as file:
-        # gitattributes(5): info/attributes beats every .gitattributes in the tree.
-        file.write(b"* -text -filter -ident -working-tree-encoding -eol -diff -merge\n")
+    # gitattributes(5): info/attributes beats every .gitattributes in the tree.
+    attributes = b"* -text -filter -ident -working-tree-encoding -eol -diff -merge\n"
+    atomic.write_bytes(Path(os.fsdecode(info)) / "attributes", attributes)
+    return object_format
