@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from takeback.errors import Damaged, DiskFull
 from takeback.files import gitstate, leftovers, names
+from takeback.files.anchor import anchor
 from takeback.files.gitstate import GitSaved
 from takeback.files.listing import split_ignored
 from takeback.files.objects import Objects
@@ -110,6 +111,8 @@ def _take(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
         w.save_cursor()
         return last, False, not_covered, parts.files or ""
     made = recorder.checkpoint(_write_parts(w.objects, parts), keep, draft, own=asked.own)
+    if w.settings.store == "repository" and w.has_git:
+        anchor(w, made)
     cursor.last = made.id
     w.save_cursor()
     return made, True, not_covered, parts.files or ""

@@ -10,6 +10,7 @@ import os
 from takeback.errors import Damaged
 from takeback.files import cursor as cursors
 from takeback.files import gitparts, tree
+from takeback.files.anchor import release
 from takeback.files.checkpoint import read_parts
 from takeback.files.plan import Snapshot
 from takeback.files.record import REF, Recorder, delete_refs
@@ -85,6 +86,8 @@ def _forget(w: Workspace, recorder: Recorder, checkpoints: list[Checkpoint]) -> 
         return
     delete_refs(w, [REF + id for id in ids])
     recorder.timeline.forget_checkpoints(ids)
+    if w.settings.store == "repository" and w.has_git:
+        release(w, ids)
     if w.cursor.last in ids:
         w.cursor.last = ""
         w.save_cursor()

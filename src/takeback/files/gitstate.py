@@ -34,6 +34,7 @@ UNFINISHED = (
     b"CHERRY_PICK_HEAD", b"REVERT_HEAD", b"REBASE_HEAD", b"BISECT_LOG", b"BISECT_START", b"BISECT_NAMES",
     b"BISECT_TERMS", b"BISECT_EXPECTED_REV", b"BISECT_ANCESTORS_OK", b"rebase-merge", b"rebase-apply", b"sequencer",
 )  # fmt: skip
+Stamps = list[list[int | str]]
 _OID = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 
 
@@ -62,6 +63,8 @@ class GitState:
         self._copy = os.path.join(scratch, b"index.copy")
         self._now_ns = now_ns
         self._user = place.repository()
+        # Sees no object of the user's: git gives an object that it would write, and that is there already, a new mtime.
+        self._private = self._user.view(index=self._copy, objects=os.path.join(store.git_dir, b"objects"))
         # Reads with the user's repository settings (formats, sparse checkout), writes only into the store.
         self._both = self._user.view(
             index=self._copy,
@@ -204,7 +207,9 @@ class GitState:
             zero = b"0" * (self._objects.raw_length * 2)
             feed = b"".join(b"0 %b\t%b\0" % (zero, name) for name in unmerged)
             self._both.run("update-index", "-z", "--index-info", feed=feed)
-        entries = self._both.run("write-tree", "--missing-ok").decode().strip()
+        if self._is_sparse():
+            self._both.run("update-index", "--force-write-index")  # whole folders become files, as `index.sparse` says
+        entries = self._private.run("write-tree", "--missing-ok").decode().strip()
         special += self._intent_to_add(records, entries)
         flags = self._objects.write("blob", INDEX_MAGIC + b"".join(record + b"\0" for record in sorted(special)))
         tree = b"40000 entries\0" + bytes.fromhex(entries) + b"100644 flags\0" + bytes.fromhex(flags)
@@ -212,6 +217,11 @@ class GitState:
         trusted = found.st_ctime_ns < at - SLACK_NS
         cursor.git.update(index=saved.index, entries=entries, index_stamp=stamp if trusted else None)
         os.unlink(self._copy)
+
+    def _is_sparse(self) -> bool:
+        """Whether the copy may hold folders as single entries (index-format, extension `sdir`)."""
+        with open(self._copy, "rb") as file:
+            return b"sdir" in file.read()
 
     def _intent_to_add(self, records: list[bytes], entries: str) -> list[bytes]:
         """`git add -N` entries look like empty files in a listing, but are not in the written tree."""
@@ -241,6 +251,8 @@ class GitState:
         done = listing.finish()
         for line in done.out.splitlines():
             oid, kind, name, target = (*line.split(b" "), b"")[:4]
+            if name.startswith(b"refs/checkpoints/"):
+                continue  # our own, anchored there by a setting
             if target:
                 lines.append(b"sym %b %b" % (target, name))
                 continue
@@ -260,6 +272,11 @@ class GitState:
     # -- unfinished operations -----------------------------------------------------------------------------------
 
     def _save_unfinished(self, cursor: Cursor, saved: GitSaved) -> None:
+        stamp = _stamp_of(self._git_dir)
+        if cursor.git.get("unfinished_stamp") == stamp and "unfinished_oids" in cursor.git:
+            saved.unfinished = cursor.git.get("unfinished")
+            return
+        at = self._now_ns()
         oids: set[bytes] = set()
         saved.unfinished = self._save_folder(self._git_dir, UNFINISHED, oids)
         names = sorted(oid.decode() for oid in oids)
@@ -267,11 +284,11 @@ class GitState:
         present = [oid for oid in names if oid not in missing]
         commits = []
         if present:
-            out = self._user.run(
-                "cat-file", "--batch-check=%(objecttype) %(objectname)", feed="\n".join(present).encode()
-            )
+            feed = "\n".join(present).encode()
+            out = self._user.run("cat-file", "--batch-check=%(objecttype) %(objectname)", feed=feed)
             commits = [line.split()[1].decode() for line in out.splitlines() if line.startswith(b"commit ")]
-        cursor.git["unfinished_oids"] = " ".join(commits)
+        settled = all(int(item[3]) < at - SLACK_NS for item in stamp)
+        cursor.git.update(unfinished_oids=" ".join(commits), unfinished_stamp=stamp if settled else None)
 
     def _save_folder(self, folder: bytes, only: Iterable[bytes] | None, oids: set[bytes]) -> str | None:
         items: list[tuple[bytes, bytes]] = []
@@ -299,8 +316,33 @@ class GitState:
         return self._objects.write("tree", b"".join(item for _, item in sorted(items))) if items else None
 
 
+def _stamp_of(git_dir: bytes) -> Stamps:
+    """What tells one state of the unfinished-operation files from another; a list, so that it goes through JSON."""
+    stamp: Stamps = []
+    pending = [os.path.join(git_dir, name) for name in UNFINISHED]
+    while pending:
+        path = pending.pop()
+        try:
+            found = os.lstat(path)
+            if stat.S_ISDIR(found.st_mode):
+                pending += [os.path.join(path, name) for name in sorted(os.listdir(path))]
+        except OSError:
+            continue
+        stamp.append([path.decode("latin-1"), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino])
+    return stamp
+
+
 def read_head(place: Place, user: Git) -> bytes:
     """Return `HEAD ref NAME` or `HEAD OID` for a worktree."""
+    assert place.git_dir is not None
+    try:
+        with open(os.path.join(place.git_dir, b"HEAD"), "rb") as file:
+            text = file.read().strip()
+    except OSError:
+        text = b""
+    # gitrepository-layout: a reftable repository has `ref: refs/heads/.invalid` here; then git must be asked.
+    if text.startswith(b"ref: refs/heads/") and text != b"ref: refs/heads/.invalid":
+        return b"HEAD ref " + text[5:]
     out = user.run("symbolic-ref", "-q", "HEAD", ok=(0, 1, 128)).strip()
     if out:
         return b"HEAD ref " + out

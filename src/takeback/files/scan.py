@@ -35,10 +35,13 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Scanned:
-    """The files tree now, and whether anything but directory times differs from the last scan's."""
+    """The files tree now, whether anything but directory times differs from the last scan's, and what left it for the
+    rules ignore it now: a listing of ignored files that began before the scan does not have those.
+    """
 
     tree: str
     changed: bool
+    dropped: frozenset[bytes] = frozenset()
 
 
 class Scanner:
@@ -90,8 +93,10 @@ class Scanner:
         self._check_growth(cursor, candidates)
         editor = TreeEditor(self._objects, cursor.tree)
         moved = self._examine(cursor, editor, candidates, set(dirty) | found.files)
+        dropped: set[bytes] = set()
         if rules != cursor.rules or any(path.rpartition(b"/")[2] == b".gitignore" for path in moved):
-            moved |= self._drop_ignored(cursor, editor)
+            dropped = self._drop_ignored(cursor, editor)
+            moved |= dropped
             cursor.rules = rules
         changed = self._edit_dirs(cursor, editor, gone, moded, new_dirs)
         if not (moved or changed):
@@ -104,7 +109,7 @@ class Scanner:
         tree = self._finish(cursor, editor)
         if len(cursor.overlay) > _FOLD_FROM or len(new_dirs) > 8 or found.nested:
             self._fold(cursor)
-        return Scanned(tree, True)
+        return Scanned(tree, True, frozenset(dropped))
 
     def known(self, cursor: Cursor, paths: Iterable[bytes]) -> Scanned:
         """Examine only `paths` and the folders above them; the rest is believed as last seen."""

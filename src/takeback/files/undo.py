@@ -103,7 +103,8 @@ def _run(
     back = f"takeback redo {ids[-1]}" if kind is EventKind.UNDO else f"takeback undo {ids[-1]}"
     result = RestoreResult(
         id="", dry_run=options.dry_run, targets=ids, title=first.text,
-        age_s=max(0.0, (w.now_ns() - (first.ended_ns or first.started_ns)) / 1e9), restored=tuple(plan.actions(w.objects)),
+        age_s=max(0.0, (w.now_ns() - (first.ended_ns or first.started_ns)) / 1e9),
+        restored=tuple(plan.actions(w.objects)),
         conflicts=tuple(plan.conflicts), shared=tuple(plan.shared), not_covered=tuple(plan.not_covered),
         not_undone=tuple(plan.not_undone), notes=tuple(plan.notes), exact=plan.exact, checkpoint=own.id,
     )  # fmt: skip
