@@ -21,8 +21,9 @@ from takeback.errors import CannotWrite, DiskFull, OpenFileInUse
 from takeback.files import names, sqlite_copy
 from takeback.files.gitrestore import GitRestorer, init_repository
 from takeback.files.listing import STAGE
+from takeback.files.names import human
 from takeback.files.plan import Plan
-from takeback.files.workspace import Workspace, human
+from takeback.files.workspace import Workspace
 from takeback.model import Entry
 
 

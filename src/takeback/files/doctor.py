@@ -11,9 +11,10 @@ from takeback.errors import Damaged, TakebackError
 from takeback.files import gc, leftovers, operation
 from takeback.files import journal as journals
 from takeback.files.listing import STAGE
+from takeback.files.names import human
 from takeback.files.record import Recorder
 from takeback.files.views import folder_size
-from takeback.files.workspace import Workspace, human
+from takeback.files.workspace import Workspace
 from takeback.host import git, locks
 from takeback.model import Finding
 

@@ -1,4 +1,4 @@
-"""Names inside stored trees: which ones git reserves, and how they are written.
+"""Names inside stored trees: which ones git reserves, and how they and sizes are written for people.
 
 Does not cover: names on disk, which are any bytes but `/` and NUL.
 """
@@ -38,3 +38,12 @@ def show(path: bytes) -> str:
     """Return a path for messages: UTF-8 where it is, escapes where it is not, control characters visible."""
     text = path.decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def human(size: float) -> str:
+    """Return a size in words, in powers of 1024."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError

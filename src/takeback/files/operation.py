@@ -39,6 +39,8 @@ def recover(workspace: Workspace, recorder: Recorder) -> Event | None:
     """Finish what a killed process left half done; the worktree's lock is held."""
     journals.clean_stages(workspace)
     leftovers.clean_scratch(workspace)
+    if workspace.after_death:
+        leftovers.clean_store(workspace)
     journal = journals.read(workspace)
     if journal is None:
         return None

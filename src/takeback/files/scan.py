@@ -20,6 +20,7 @@ from takeback.files import names
 from takeback.files.cursor import Cursor, DirStamp
 from takeback.files.databases import suspects, with_databases
 from takeback.files.listing import Found, Listing
+from takeback.files.names import human
 from takeback.files.objects import Objects
 from takeback.files.reader import COARSE_SLACK_NS, SLACK_NS, Reader, Seen, Skip, stamp_of
 from takeback.files.tree import TreeEditor
@@ -28,7 +29,7 @@ from takeback.host.process import Child
 from takeback.model import Entry
 
 _FOLD_FROM = 400
-_CHUNK = 20_000
+_CHUNK = 10_000
 _SPECS = 400
 Progress = Callable[[str, int, int], None]
 
@@ -170,7 +171,7 @@ class Scanner:
             else:
                 odd.add(path)
         self._check_size(sizes)
-        odd |= self._bulk(sorted(present))
+        odd |= self._bulk(sorted(present), sum(sizes.values()))
         editor = TreeEditor(self._objects, None)
         for record in split(self._git.run("ls-files", "-s", "-z")):
             head, _, path = record.partition(b"\t")
@@ -196,12 +197,15 @@ class Scanner:
         self._examine(cursor, editor, odd | found.special, odd)
         return Scanned(self._finish(cursor, editor), True)
 
-    def _bulk(self, paths: list[bytes]) -> set[bytes]:
+    def _bulk(self, paths: list[bytes], size: int) -> set[bytes]:
         """Let git read many paths at once; return those it could not take, to be read one by one."""
         left: set[bytes] = set()
+        # Measured: 60 microseconds a file and 80 MB a second where nothing is shared with the project's own objects.
+        seconds = len(paths) * 60e-6 + size / 80e6
+        what = f"saving {len(paths)} files, {human(size)}, at most about {seconds:.0f} s"
         for at in range(0, len(paths), _CHUNK):
             if self._progress:
-                self._progress("saving files", at, len(paths))
+                self._progress(what, at, len(paths))
             chunk = paths[at : at + _CHUNK]
             try:
                 self._update_index(chunk)
@@ -209,7 +213,7 @@ class Scanner:
                 # Something moved under us, or a file cannot be read: nothing of this chunk is in the index.
                 left.update(chunk)
         if self._progress:
-            self._progress("saving files", len(paths), len(paths))
+            self._progress(what, len(paths), len(paths))
         return left
 
     def _update_index(self, paths: Iterable[bytes]) -> None:

@@ -19,6 +19,7 @@ from takeback.files.databases import Databases
 from takeback.files.gitstate import GitState
 from takeback.files.ignored import StateWalker
 from takeback.files.layout import ProjectDir, WorktreeDir
+from takeback.files.names import human
 from takeback.files.objects import Objects
 from takeback.files.place import Place
 from takeback.files.reader import Reader
@@ -75,6 +76,7 @@ class Workspace:
         self.settings = settings
         self.now_ns = now_ns
         self.progress = progress
+        self.after_death = False  # whether the last command in this worktree was killed
         self.dir: WorktreeDir = worktree_dir or project.worktree(place.root)
         self._home = home or b""
         self._settings_file = settings_file
@@ -159,7 +161,8 @@ class Workspace:
         Raises Busy when another takeback holds it longer than the setting allows, StoreReadOnly for a newer store.
         """
         self.project.writable()
-        with locks.held(self.dir.lock, what=what, wait=self.settings.lock_wait):
+        with locks.held(self.dir.lock, what=what, wait=self.settings.lock_wait) as died:
+            self.after_death = died
             yield
 
     @property
@@ -229,15 +232,6 @@ class Workspace:
             biggest=", ".join(f"{names.show(path)} {human(size)}" for path, size in biggest),
             settings=self._settings_file,
         )
-
-
-def human(size: float) -> str:
-    """Return a size in words, in powers of 1024."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError
 
 
 def _read(path: bytes) -> bytes:

@@ -19,22 +19,23 @@ from takeback.host import proc
 # A probe by `is_held` has the lock for some microseconds: nobody is told "busy" for that.
 _SHORTEST_WAIT = 0.05
 
-Holding = AbstractContextManager[None]
+Holding = AbstractContextManager[bool]
 
 
 @contextmanager
-def held(path: Path, *, what: str, wait: float) -> Iterator[None]:
-    """Hold an exclusive lock on `path` for the block, waiting at most `wait` seconds.
+def held(path: Path, *, what: str, wait: float) -> Iterator[bool]:
+    """Hold an exclusive lock on `path` for the block, waiting at most `wait` seconds; True when its last owner died.
 
     Raises Busy with the owner's pid and what it does when the wait is over.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _take(fd, path, wait)
+        died = os.fstat(fd).st_size > 0  # an owner that ends takes its note away
         me = proc.myself()
         _note(fd, json.dumps({"pid": me.pid, "start": me.start, "what": what}).encode())
         try:
-            yield
+            yield died
         finally:
             _note(fd, b"")
     finally:
