@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from tests.support.cli import Account, Moment, Project
 from tests.support.content import damage, fill_repository, make_dirty, new_home
+from tests.support.tree import difference
 
 from .killing import Killer, World, doctor_says, leftovers
 
@@ -143,14 +145,9 @@ def _kill_and_look(scene: Scene, at: int) -> None:
         scene.way_back(project)
         assert scene.before.changes() == [], where
     else:
-        assert len(done) == _already(scene), f"killed at {where}: it is in the timeline but not done"
+        assert not done, f"killed at {where}: it is in the timeline but not done"
         project.tb(*scene.command)
         assert scene.target.changes() == [], where
-
-
-def _already(scene: Scene) -> int:
-    """Events of the scene's kind in its timeline before the command."""
-    return {"restore": 0, "undo": 0, "redo": 0}[scene.kind]
 
 
 @pytest.fixture
@@ -168,9 +165,85 @@ def test_a_command_killed_at_some_writes_is_finished_or_never_happened(scene: Sc
 @pytest.mark.parametrize("scene", sorted(SCENES), indirect=True)
 def test_a_command_killed_at_any_write_is_finished_or_never_happened(scene: Scene) -> None:
     wrong = []
-    for at in range(1, scene.count() + 1):
+    scene.count()
+    for at in scene.killer.different():
         try:
             _kill_and_look(scene, at)
+        except AssertionError as error:
+            wrong.append(f"{at}: {error}")
+    assert wrong == []
+
+
+def _first(tmp_path: Path) -> tuple[World, Killer]:
+    world = _world(tmp_path)
+    world.save()
+    return world, Killer(world.home, tmp_path)
+
+
+def _later(tmp_path: Path) -> tuple[World, Killer]:
+    """Enough changes for the private index to be written again, and a change in each part of a checkpoint."""
+    world = _world(tmp_path)
+    project = world.project
+    for number in range(12):
+        project.write(f"folder{number}/file", f"{number}\n")
+    project.checkpoint()
+    for number in range(12):
+        project.write(f"folder{number}/file", f"changed {number}\n")
+        project.write(f"more{number}/file", f"new {number}\n")
+    _wreck(project)
+    project.age("src/app.py", ".env", "more3/file", "folder3/file", days=1)
+    world.save()
+    return world, Killer(world.home, tmp_path)
+
+
+CHECKPOINTS = {"first": _first, "later": _later}
+
+
+def _kill_checkpoint_and_look(world: World, killer: Killer, at: int, copy: Path) -> None:
+    world.again()
+    project = world.project
+    was = project.moment()
+    where = killer.kill(project, at, "checkpoint")
+    assert where, f"a checkpoint makes fewer than {at} writes"
+    assert was.changes() == [], where
+    assert list(Path(project.root).glob(".git/*.lock")) == [], where
+    id = project.checkpoint()
+    assert was.changes() == [], where
+    assert leftovers(project) == [], where
+    assert doctor_says(project) == [], where
+    project.tb("restore", id, "--to", str(copy))
+    try:
+        again = world.home.project(copy).moment()
+        assert difference(was.files, again.files) == [], where
+    finally:
+        shutil.rmtree(copy)
+    # The caches of the scan, which the killed command may have moved, must show the next change too.
+    project.write("src/app.py", "changed again\n")
+    project.write(".env", "changed again\n")
+    now = project.moment()
+    project.tb("restore", id, "--refs", "--yes")
+    assert was.changes() == [], where
+    project.tb("undo", "--yes")
+    assert now.changes() == [], where
+
+
+@pytest.mark.parametrize("which", sorted(CHECKPOINTS))
+def test_a_checkpoint_killed_at_some_writes_costs_nothing(which: str, tmp_path: Path) -> None:
+    world, killer = CHECKPOINTS[which](tmp_path)
+    total = killer.count(world.project, "checkpoint")
+    for at in _points(total, which):
+        _kill_checkpoint_and_look(world, killer, at, tmp_path / "copy")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("which", sorted(CHECKPOINTS))
+def test_a_checkpoint_killed_at_any_write_costs_nothing(which: str, tmp_path: Path) -> None:
+    world, killer = CHECKPOINTS[which](tmp_path)
+    killer.count(world.project, "checkpoint")
+    wrong = []
+    for at in killer.different():
+        try:
+            _kill_checkpoint_and_look(world, killer, at, tmp_path / "copy")
         except AssertionError as error:
             wrong.append(f"{at}: {error}")
     assert wrong == []

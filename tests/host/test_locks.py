@@ -138,3 +138,17 @@ def test_on_a_full_disk_the_lock_still_works(tmp_path: Path) -> None:
         assert not locks.is_held(path)
     finally:
         subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_the_next_owner_is_told_whether_the_last_one_died(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with locks.held(path, what="test", wait=0) as died:
+        assert not died
+    with locks.held(path, what="test", wait=0) as died:
+        assert not died
+    with other(path):
+        pass
+    with locks.held(path, what="test", wait=0) as died:
+        assert died
+    with locks.held(path, what="test", wait=0) as died:
+        assert not died

@@ -28,6 +28,7 @@ from takeback.model import Entry, NotCovered
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS folders (path BLOB PRIMARY KEY, digest INTEGER, stamps BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS base (tree TEXT);
 CREATE TABLE IF NOT EXISTS over (path BLOB PRIMARY KEY, mtime_ns INTEGER, why TEXT, command TEXT) WITHOUT ROWID;
 """
 
@@ -81,14 +82,20 @@ class StateWalker:
         """
         db = self._open()
         with closing(db), db:
-            run = _Walk(self, db, base)
+            known = db.execute("SELECT tree FROM base").fetchone()
+            # Digests of another tree: a command died (or ran out of disk) before it saved the tree it had made.
+            run = _Walk(self, db, base if known == (base,) else None)
             for path in git_parts:
                 run.root(path, plain=True)
             for path in sorted(roots):
                 run.root(path, plain=False)
             for path in sorted(nested):
                 run.root(path + b"/.git", plain=True)
-            return run.finish()
+            walked = run.finish()
+            if known != (walked.tree,):
+                db.execute("DELETE FROM base")
+                db.execute("INSERT INTO base VALUES (?)", (walked.tree,))
+            return walked
 
     def _open(self) -> sqlite3.Connection:
         for attempt in (1, 2):

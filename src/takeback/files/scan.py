@@ -31,6 +31,7 @@ from takeback.model import Entry
 _FOLD_FROM = 400
 _CHUNK = 10_000
 _SPECS = 400
+UNSAVED = b".unsaved"  # beside the private index: it was written since the cursor was saved
 Progress = Callable[[str, int, int], None]
 
 
@@ -216,7 +217,13 @@ class Scanner:
             self._progress(what, len(paths), len(paths))
         return left
 
+    def _mark_unsaved(self) -> None:
+        """Leave a mark until the cursor is saved: an index newer than the cursor would hide what changed between."""
+        if self._git.index is not None:
+            os.close(os.open(self._git.index + UNSAVED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
     def _update_index(self, paths: Iterable[bytes]) -> None:
+        self._mark_unsaved()
         self._git.run("update-index", "--add", "--remove", "-z", "--stdin", feed=b"".join(p + b"\0" for p in paths))
 
     # -- what changed --------------------------------------------------------------------------------------------
@@ -376,6 +383,7 @@ class Scanner:
             dropped -= set(self._tracked())
         if dropped:
             feed = b"".join(path + b"\0" for path in dropped)
+            self._mark_unsaved()
             self._git.run("update-index", "--force-remove", "-z", "--stdin", feed=feed)
             for path in dropped:
                 cursor.overlay.pop(path, None)

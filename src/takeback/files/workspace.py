@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from takeback.errors import TooBig
@@ -23,7 +23,7 @@ from takeback.files.names import human
 from takeback.files.objects import Objects
 from takeback.files.place import Place
 from takeback.files.reader import Reader
-from takeback.files.scan import Progress, Scanner
+from takeback.files.scan import UNSAVED, Progress, Scanner
 from takeback.files.settings import FilesSettings
 from takeback.host import git as hosted_git
 from takeback.host import locks
@@ -170,7 +170,8 @@ class Workspace:
         """What the last scan knew; read again when another process wrote it."""
         stamp = self._stamp()
         if self._cursor is None or stamp != self._cursor_stamp:
-            self._cursor = cursors.load(self.dir.cursor)
+            # An index that a killed command wrote after the cursor would hide what changed between: all is read anew.
+            self._cursor = Cursor() if os.path.exists(self.dir.index + UNSAVED) else cursors.load(self.dir.cursor)
             self._cursor_stamp = stamp
         return self._cursor
 
@@ -179,6 +180,8 @@ class Workspace:
         assert self._cursor is not None
         self._cursor.save(self.dir.cursor)
         self._cursor_stamp = self._stamp()
+        with suppress(FileNotFoundError):
+            os.unlink(self.dir.index + UNSAVED)
 
     def drop_cursor(self) -> None:
         """Forget what was learned since the cursor was last saved."""
