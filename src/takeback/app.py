@@ -164,7 +164,7 @@ class Project:
         if to is not None:
             target = os.path.abspath(os.fsencode(to))
             return restores.restore_to(self._w, checkpoint, target, chosen, dry_run=dry_run)
-        with self._working(f"restore {id}"):
+        with self._working(f"restore {id}", remake=True):
             return restores.restore(
                 self._w, self._recorder, checkpoint, chosen, refs=refs, dry_run=dry_run, yes=yes, partial=partial
             )
@@ -186,7 +186,7 @@ class Project:
         Raises NothingToDo, UnknownId, Conflict, and what `restore` raises.
         """
         options = undos.Options(partial, shared, dry_run, yes)
-        with self._working("undo"):
+        with self._working("undo", remake=not dry_run):
             scope = Scope(self._w.dir.key, session, task)
             return undos.undo(self._w, self._recorder, self._timeline(), scope, step, prompt=prompt, options=options)
 
@@ -203,7 +203,7 @@ class Project:
     ) -> RestoreResult:
         """Apply again what was last taken back, or the named step; raises as `undo` does."""
         options = undos.Options(partial, shared, dry_run, yes)
-        with self._working("redo"):
+        with self._working("redo", remake=not dry_run):
             scope = Scope(self._w.dir.key, session, task)
             return undos.redo(self._w, self._recorder, self._timeline(), scope, step, options=options)
 
@@ -307,7 +307,7 @@ class Project:
             )  # fmt: skip
 
     def _finish(self, step: steps.Open, state: bool, data: dict[str, object]) -> tuple[str, int]:
-        with self._working("step"):
+        with self._working("step", remake=True):
             after = steps.finish(self._w, self._recorder, step, state=state, data=data)
         return after, views.count_changes(self._w, self._checkpoint(step.before), self._checkpoint(after))
 
@@ -405,8 +405,16 @@ class Project:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _working(self, what: str) -> Iterator[None]:
-        """Hold the worktree, with whatever a killed process left finished first."""
+    def _working(self, what: str, *, remake: bool = False) -> Iterator[None]:
+        """Hold the worktree, with whatever a killed process left finished first.
+
+        `remake`: a root that is gone is made again, empty, for what puts things back.
+        """
+        if not os.path.isdir(self.root):
+            if not remake:
+                raise NoProject(path=os.fsdecode(self.root))
+            os.makedirs(self.root)
+            self._w.refresh()
         with self._w.locked(what):
             operation.recover(self._w, self._recorder)
             yield

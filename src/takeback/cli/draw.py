@@ -47,7 +47,7 @@ def preview(result: model.RestoreResult, *, doing: str, verbose: bool) -> list[s
     lines += _capped(shown, verbose)
     if result.restored:
         lines.append(f"  {counts(result.restored)}")
-    else:
+    elif not result.conflicts:
         lines.append("  nothing to change: the tree already is as wanted")
     lines += _section("Conflicts, left as they are:", (_not_covered(item) for item in result.conflicts), True)
     lines += _section("Shared with other steps, left (--shared takes them):", map(printable, result.shared), verbose)
@@ -64,7 +64,7 @@ def outcome(result: model.RestoreResult) -> list[str]:
     if result.dry_run:
         return ["Nothing was written (--dry-run)."]
     lines = []
-    if result.checkpoint:
+    if result.checkpoint and result.checkpoint not in result.targets:
         lines.append(f"Saved before as {result.checkpoint}.")
     if result.undo_with:
         lines.append(f"Take this back with: {result.undo_with}")

@@ -69,7 +69,9 @@ def _draw(lines: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in _COLUMNS:
-        table.add_column(name, no_wrap=True, overflow="ellipsis" if name == "what" else "fold")
+        widest = max((len(row[len(table.columns)]) for row in lines), default=0)
+        # A long text gives way, never an id.
+        table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=None if name == "what" else widest)
     for row in lines:
         # Text, not str: brackets in a step's command are not markup.
         table.add_row(*(Text(cell) for cell in row))

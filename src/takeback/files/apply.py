@@ -17,8 +17,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from takeback.errors import CannotWrite, DiskFull, OpenFileInUse
-from takeback.files import names, sqlite_copy
+from takeback.errors import CannotWrite, DiskFull, GitFailed, OpenFileInUse
+from takeback.files import leftovers, names, sqlite_copy
 from takeback.files.gitrestore import GitRestorer, init_repository
 from takeback.files.listing import STAGE
 from takeback.files.names import human
@@ -71,13 +71,15 @@ class Applier:
         above = path
         while above:
             above = above.rpartition(b"/")[0]
-            full = self._w.real(above)
-            if os.path.isdir(full):
-                if not os.access(full, os.W_OK | os.X_OK) and above not in self._plan.paths:
-                    raise CannotWrite(
-                        path=names.show(path), why="its folder is not writable", next="give yourself write permission"
-                    )
-                return
+            found = self._w.reader.look(above)
+            if found is None or not stat.S_ISDIR(found.st_mode):
+                continue
+            ours = found.st_uid == os.geteuid()  # then its mode can be changed for the while
+            if not ours and not os.access(self._w.real(above), os.W_OK | os.X_OK):
+                raise CannotWrite(
+                    path=names.show(path), why="its folder is not writable", next="give yourself write permission"
+                )
+            return
 
     def _check_databases(self) -> None:
         groups = self._databases()
@@ -114,17 +116,19 @@ class Applier:
         try:
             try:
                 self._stage_all()
-            except OSError as error:
-                raise self._explain(error) from error
-            try:
                 self._commit_paths()
-            except OSError as error:
-                raise self._explain(error) from error
+            finally:
+                shutil.rmtree(self._stage, ignore_errors=True)
+            if self._w.has_git and self._plan.git:
+                self._restorer().apply(self._plan.git, reason)
+        except OSError as error:
+            raise self._explain(error) from error
+        except GitFailed as error:
+            if leftovers.disk_is_full(error, self._w.place.root):
+                raise DiskFull(path=names.show(self._w.place.root)) from error
+            raise
         finally:
-            shutil.rmtree(self._stage, ignore_errors=True)
-        if self._w.has_git and self._plan.git:
-            self._restorer().apply(self._plan.git, reason)
-        self._set_folder_times()
+            self._set_folder_times()
 
     def _restorer(self) -> GitRestorer:
         return GitRestorer(self._w.place, self._w.store, self._w.objects, os.fsencode(self._w.dir.path))
@@ -162,6 +166,7 @@ class Applier:
             if want.is_link:
                 os.symlink(self._w.objects.read(oid, "blob"), target)
             else:
+                self._w.reader.written[path] = want
                 fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 try:
                     self._w.objects.extract(oid, fd)
@@ -217,14 +222,16 @@ class Applier:
         """Give folders without a write bit one while we work in them, as an ordinary user must."""
         changed: dict[bytes, int] = {}
         if not self._as_root:
+            above: set[bytes] = {b""}
             for path in self._plan.paths:
-                above = path.rpartition(b"/")[0]
-                found = self._w.reader.look(above)
+                above.update(names.parents(path))
+            for path in sorted(above):  # outermost first: below a closed folder nothing is seen
+                found = self._w.reader.look(path)
                 if found is not None and stat.S_ISDIR(found.st_mode) and found.st_mode & 0o300 != 0o300:
-                    changed.setdefault(above, stat.S_IMODE(found.st_mode))
-                    os.chmod(self._w.real(above), stat.S_IMODE(found.st_mode) | 0o700)
+                    changed[path] = stat.S_IMODE(found.st_mode)
+                    os.chmod(self._w.real(path), stat.S_IMODE(found.st_mode) | 0o700)
         yield
-        for path, mode in changed.items():
+        for path, mode in reversed(changed.items()):
             if path not in self._plan.paths and os.path.isdir(self._w.real(path)):
                 os.chmod(self._w.real(path), mode)
 
@@ -265,6 +272,8 @@ class Applier:
                 gone = found is None or (stat.S_ISDIR(found.st_mode) and self._plan_keeps(path))
                 if not gone:
                     wrong.append(path)
+            elif found is None and self._w.reader.hidden(path):
+                continue  # put there, and out of our own sight again
             elif found is None or found.st_mode != want.mode:
                 wrong.append(path)
             elif not want.is_dir:

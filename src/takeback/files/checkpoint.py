@@ -128,6 +128,8 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     state, paths = asked.state, asked.paths
     if cursor.tree is None or cursor.last == "":
         paths = None
+    elif asked.partial and any(w.scanner.is_folder(cursor, path) for path in paths or ()):
+        paths = None  # all below a folder is meant, and only a scan finds it
     partial = paths is not None and asked.partial
     saved = GitSaved()
     if partial:
@@ -145,6 +147,8 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
                 roots = w.scanner.listing.ignored_roots()
             walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts())
             cursor.state, cursor.state_skipped = walked.tree, walked.not_covered
+            if walked.changed:
+                scanned = w.scanner.with_times(cursor, scanned)
     not_covered = [NotCovered(path, why) for path, why in sorted(cursor.skipped.items())]
     if state:
         not_covered += cursor.state_skipped

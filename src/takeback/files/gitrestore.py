@@ -21,6 +21,8 @@ from takeback.files.tree import decode_tree
 from takeback.host import proc
 from takeback.host.git import Git
 
+_OURS = b".takeback"
+
 
 @dataclass
 class GitPlan:
@@ -46,6 +48,7 @@ class GitRestorer:
 
     def __init__(self, place: Place, store: Git, objects: Objects, scratch: bytes) -> None:
         assert place.git_dir is not None and place.common_dir is not None
+        self._place = place
         self._git_dir = place.git_dir
         self._user = place.repository()
         self._store = store
@@ -152,10 +155,8 @@ class GitRestorer:
         index = os.path.join(self._git_dir, b"index")
         lock = index + b".lock"
         copy = os.path.join(self._scratch, b"index.new")
-        try:
-            fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except FileExistsError:
-            raise IndexLocked(lock=os.fsdecode(lock), owner="") from None
+        free_dead_lock(self._place)
+        fd = _lock(lock, index + _OURS)
         try:
             try:
                 if os.path.exists(index):
@@ -164,8 +165,9 @@ class GitRestorer:
                     os.unlink(copy)
                 self._edit(self._user.view(index=copy), changes)
                 if os.path.exists(copy):
-                    with open(copy, "rb") as file:
-                        shutil.copyfileobj(file, os.fdopen(os.dup(fd), "wb"))
+                    # Closed by us, not by the collector: it would hide that the last bytes did not fit.
+                    with open(copy, "rb") as source, os.fdopen(os.dup(fd), "wb") as target:
+                        shutil.copyfileobj(source, target)
             finally:
                 os.close(fd)
             if os.path.exists(copy):
@@ -176,6 +178,8 @@ class GitRestorer:
         finally:
             if os.path.lexists(lock):
                 os.unlink(lock)
+            if os.path.lexists(index + _OURS):
+                os.unlink(index + _OURS)
 
     def _edit(self, git: Git, changes: dict[bytes, IndexValue]) -> None:
         zero = "0" * len(self._objects.empty_tree)
@@ -231,6 +235,45 @@ class GitRestorer:
                 shutil.rmtree(inner) if os.path.isdir(inner) else os.unlink(inner)
         for name, (inner_tree, inner_oid) in wanted.items():
             self._write_unfinished(os.path.join(path, name), inner_tree, inner_oid)
+
+
+def _lock(lock: bytes, ours: bytes) -> int:
+    """Take git's lock and return it opened; a second name tells it, once we are dead, from a lock of git's.
+
+    Raises IndexLocked, OSError.
+    """
+    fd = os.open(ours, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            os.link(ours, lock)
+        except FileExistsError:
+            raise
+        except OSError:  # no hard links here: then nothing can tell the two apart
+            other = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            os.close(fd)
+            fd = other
+        return fd
+    except BaseException as error:
+        os.close(fd)
+        os.unlink(ours)
+        if isinstance(error, FileExistsError):
+            raise IndexLocked(lock=os.fsdecode(lock), owner="") from None
+        raise
+
+
+def free_dead_lock(place: Place) -> None:
+    """Remove the index.lock that a killed takeback left; the worktree's own lock is held, so ours is a dead one's."""
+    assert place.git_dir is not None
+    index = os.path.join(place.git_dir, b"index")
+    try:
+        if os.path.samefile(index + _OURS, index + b".lock"):
+            os.unlink(index + b".lock")
+    except OSError:
+        pass
+    try:
+        os.unlink(index + _OURS)
+    except OSError:
+        pass
 
 
 def held_elsewhere(place: Place) -> set[str]:

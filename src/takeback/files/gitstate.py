@@ -62,7 +62,9 @@ class GitState:
         self._scratch = scratch
         self._copy = os.path.join(scratch, b"index.copy")
         self._now_ns = now_ns
-        self._user = place.repository()
+        # To make files of a sparse index's folders writes trees (see `_private`), so git must not while it reads one.
+        as_it_is = {"index.sparse": "true", "sparse.expectFilesOutsideOfPatterns": "true"}
+        self._user = place.repository().view(settings=as_it_is)
         # Sees no object of the user's: git gives an object that it would write, and that is there already, a new mtime.
         self._private = self._user.view(index=self._copy, objects=os.path.join(store.git_dir, b"objects"))
         # Reads with the user's repository settings (formats, sparse checkout), writes only into the store.
@@ -70,13 +72,11 @@ class GitState:
             index=self._copy,
             objects=os.path.join(store.git_dir, b"objects"),
             alternates=os.path.join(place.common_dir, b"objects"),
-            settings={"index.sparse": "false"},
         )
 
     def tracked(self) -> list[bytes]:
         """Return the paths in the user's index."""
-        # Expanding a sparse index writes trees, so they must go into the store.
-        return split(self._both.view(index=os.path.join(self._git_dir, b"index")).run("ls-files", "-z"))
+        return [record.partition(b"\t")[2] for record in self._records(self._user)[0]]
 
     def save(self, cursor: Cursor) -> GitSaved:
         """Save everything, reusing what the cursor shows to be unchanged."""
@@ -200,16 +200,20 @@ class GitState:
             saved.index = cursor.git["index"]
             return
         shutil.copyfile(path, self._copy)
-        records = split(self._both.run("ls-files", "-s", "-v", "-z"))
+        records, sparse = self._records(self._both)
         special = [record for record in records if record[:2] != b"H "]
         unmerged = {record.partition(b"\t")[2] for record in special if record[:1] == b"M"}
-        if unmerged:
+        private = self._private
+        if sparse:
+            os.unlink(self._copy)
+            private = self._store.view(index=self._copy)
+            plain = [record[2:] for record in records if record[:1] != b"M"]
+            private.run("update-index", "-z", "--index-info", feed=b"".join(record + b"\0" for record in plain))
+        elif unmerged:
             zero = b"0" * (self._objects.raw_length * 2)
             feed = b"".join(b"0 %b\t%b\0" % (zero, name) for name in unmerged)
             self._both.run("update-index", "-z", "--index-info", feed=feed)
-        if self._is_sparse():
-            self._both.run("update-index", "--force-write-index")  # whole folders become files, as `index.sparse` says
-        entries = self._private.run("write-tree", "--missing-ok").decode().strip()
+        entries = private.run("write-tree", "--missing-ok").decode().strip()
         special += self._intent_to_add(records, entries)
         flags = self._objects.write("blob", INDEX_MAGIC + b"".join(record + b"\0" for record in sorted(special)))
         tree = b"40000 entries\0" + bytes.fromhex(entries) + b"100644 flags\0" + bytes.fromhex(flags)
@@ -218,10 +222,21 @@ class GitState:
         cursor.git.update(index=saved.index, entries=entries, index_stamp=stamp if trusted else None)
         os.unlink(self._copy)
 
-    def _is_sparse(self) -> bool:
-        """Whether the copy may hold folders as single entries (index-format, extension `sdir`)."""
-        with open(self._copy, "rb") as file:
-            return b"sdir" in file.read()
+    def _records(self, git: Git) -> tuple[list[bytes], bool]:
+        """Return the index as `ls-files -s -v` prints it, and whether it held folders as single entries."""
+        records: list[bytes] = []
+        sparse = False
+        for record in split(git.run("ls-files", "-s", "-v", "-z", "--sparse")):
+            if record[2:8] != b"040000":
+                records.append(record)
+                continue
+            sparse = True
+            head, _, folder = record.partition(b"\t")
+            for inner in split(git.run("ls-tree", "-r", "-z", "--full-tree", head.split(b" ")[2])):
+                words, _, name = inner.partition(b"\t")
+                mode, _, oid = words.split(b" ")
+                records.append(b"%b %b %b 0\t%b%b" % (record[:1], mode, oid, folder, name))
+        return records, sparse
 
     def _intent_to_add(self, records: list[bytes], entries: str) -> list[bytes]:
         """`git add -N` entries look like empty files in a listing, but are not in the written tree."""

@@ -200,6 +200,9 @@ class _Walk:
                             listed.append((entry.name, seen))
             except OSError as error:
                 self._skipped.append(NotCovered(at, f"cannot be read: {error.strerror}"))
+                # What was saved of it stays; nobody can say that it is gone.
+                self._met |= {known for known in self._digests if known.startswith(at + b"/")}
+                self._set(at, Entry(own.st_mode, own.st_uid, own.st_gid, own.st_mtime_ns, ""))
                 continue
             if budget is not None and self._o._now_ns() > budget.until_ns:
                 raise _OverBudget(f"over the time budget of {self._o._settings.tree_seconds:g} s")
@@ -274,6 +277,8 @@ class _Walk:
     def finish(self) -> Walked:
         """Drop what was not met and write the tree."""
         for path in sorted(self._digests.keys() - self._met, reverse=True):
+            if self._o._reader.hidden(path):
+                continue
             for child in self._editor.files_in(path):
                 if child not in self._met:
                     self._remove(child)

@@ -99,7 +99,7 @@ def read(workspace: Workspace) -> Journal | None:
             task=doc["task"],
             data=doc["data"],
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(
             what=os.fspath(workspace.dir.journal),
             detail=str(error),

@@ -59,6 +59,8 @@ class Objects:
                 detail="missing or unreadable in the store" if found is None else f"a {found[0]}, not a {kind}",
                 next="`takeback doctor` lists what can still be restored",
             )
+        if self._name(kind, found[1]) != name:  # git checks a stream's own checksum, not the name
+            raise Damaged(what=f"object {name}", detail="not what was saved", next="`takeback doctor`")
         return found[1]
 
     def find(self, expression: bytes) -> tuple[str, bytes] | None:
@@ -120,6 +122,8 @@ class Objects:
             if b"write" in done.err or os.fstat(fd).st_size not in (0, size):
                 raise OSError(28, "cannot write", name)
             raise Damaged(what=f"object {name}", detail="unreadable in the store", next="`takeback doctor`")
+        if self._name_of_file(fd) != name:
+            raise Damaged(what=f"object {name}", detail="not what was saved", next="`takeback doctor`")
 
     def size(self, name: str) -> int | None:
         """Return a blob's size in bytes, or None when the store does not have it."""
@@ -167,16 +171,25 @@ class Objects:
         digest.update(data)
         return digest.hexdigest()
 
+    def _name_of_file(self, fd: int) -> str:
+        digest = hashlib.new(self.format, usedforsecurity=False)
+        digest.update(f"blob {os.fstat(fd).st_size}\0".encode())
+        with open(f"/dev/fd/{fd}", "rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+        return digest.hexdigest()
+
     def _write_loose(self, name: str, kind: str, data: bytes) -> None:
         folder = os.path.join(self._dir, name[:2].encode())
         path = os.path.join(folder, name[2:].encode())
-        if os.path.exists(path):
+        content = f"{kind} {len(data)}\0".encode() + data
+        if _holds(path, content):
             return
         os.makedirs(folder, exist_ok=True)
         fd, temp = tempfile.mkstemp(prefix=b"tmp_obj_", dir=folder)
         try:
             try:
-                _write_all(fd, zlib.compress(f"{kind} {len(data)}\0".encode() + data, 1))
+                _write_all(fd, zlib.compress(content, 1))
                 os.fchmod(fd, 0o444)
             finally:
                 os.close(fd)
@@ -239,6 +252,15 @@ def _pack_header(kind: int, size: int) -> bytes:
         size >>= 7
     out.append(byte)
     return bytes(out)
+
+
+def _holds(path: bytes, content: bytes) -> bool:
+    """Whether an object is there and whole: a damaged one is written again, which mends every checkpoint with it."""
+    try:
+        with open(path, "rb") as file:
+            return zlib.decompress(file.read()) == content
+    except (OSError, zlib.error):
+        return False
 
 
 def _write_all(fd: int, data: bytes) -> None:

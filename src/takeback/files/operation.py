@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from takeback.errors import Damaged, TakebackError
 from takeback.files import checkpoint as checkpoints
+from takeback.files import gitparts, leftovers, names
 from takeback.files import journal as journals
-from takeback.files import leftovers, names
 from takeback.files.apply import Applier
+from takeback.files.gitrestore import GitPlan, free_dead_lock
 from takeback.files.journal import Journal
 from takeback.files.plan import Plan
 from takeback.files.reader import Seen
@@ -49,18 +50,24 @@ def recover(workspace: Workspace, recorder: Recorder) -> Event | None:
     if done:
         journals.clear(workspace)
         return done[-1]
-    rest = replace(journal, plan=_remaining(workspace, journal.plan))
+    if workspace.has_git:
+        free_dead_lock(workspace.place)
+    # Whoever found the half-done tree may have worked in it: what this overwrites must be in a checkpoint.
+    found = checkpoints.take(workspace, recorder, text=f"half of {journal.kind} {' '.join(journal.targets)}", own=True)
+    rest = replace(journal, plan=_remaining(workspace, journal.plan), data={**journal.data, "found": found.id})
     return _finish(workspace, recorder, rest, Applier(workspace, rest.plan), state=True)
 
 
 def _finish(workspace: Workspace, recorder: Recorder, journal: Journal, applier: Applier, *, state: bool) -> Event:
+    times = _folder_times(workspace, journal.plan)
     try:
         applier.run(f"takeback: {journal.kind} {' '.join(journal.targets)}")
     except (TakebackError, OSError):
-        _back_out(workspace, journal)
+        _back_out(workspace, recorder, journal, times)
         raise
     wrong = applier.verify()
     if wrong:
+        journals.clear(workspace)  # else every later command would do it again, over the other program's work
         raise Damaged(
             what=f"the result of this {journal.kind}",
             detail="these paths are not as wanted: " + ", ".join(names.show(path) for path in wrong[:10]),
@@ -122,19 +129,40 @@ def on_disk(workspace: Workspace, path: bytes) -> Entry | None:
     return read.entry if isinstance(read, Seen) else None
 
 
-def _back_out(workspace: Workspace, journal: Journal) -> None:
-    """Put the paths back as they were before a failed operation; if that fails too the journal stays."""
+def _folder_times(workspace: Workspace, plan: Plan) -> dict[bytes, int]:
+    """The times of the folders a plan will touch, before it does."""
+    folders = {b"", *plan.folder_times, *(path.rpartition(b"/")[0] for path in plan.paths)}
+    looked = {path: workspace.reader.look(path) for path in folders}
+    return {path: found.st_mtime_ns for path, found in looked.items() if found is not None}
+
+
+def _back_out(workspace: Workspace, recorder: Recorder, journal: Journal, times: dict[bytes, int]) -> None:
+    """Put the paths and the git state back as they were; if that fails too the journal stays."""
     back = Plan(
         paths={path: (on_disk(workspace, path), now) for path, (now, _) in journal.plan.paths.items()},
-        folder_times={
-            path: found.st_mtime_ns
-            for path in journal.plan.folder_times
-            if (found := workspace.reader.look(path)) is not None
-        },
+        folder_times=times,
     )
     back.paths = {path: (disk, want) for path, (disk, want) in back.paths.items() if disk != want}
     with suppress(TakebackError, OSError):
-        if back.paths:
-            Applier(workspace, back).run("takeback: put back")
-        if not journal.plan.git or os.path.exists(workspace.place.root):
+        if journal.plan.git and not journal.plan.rebuild_git:
+            back.git = _git_before(workspace, recorder, journal)
+        Applier(workspace, back).run("takeback: put back")
+        if os.path.exists(workspace.place.root):
             journals.clear(workspace)
+
+
+def _git_before(workspace: Workspace, recorder: Recorder, journal: Journal) -> GitPlan:
+    """What a plan changes in the repository, as the operation's own checkpoint has it."""
+    own = recorder.timeline.checkpoint(journal.own)
+    if own is None:
+        raise Damaged(what=f"checkpoint {journal.own}", detail="it is gone", next="`takeback doctor`")
+    parts, objects, plan = checkpoints.read_parts(workspace.objects, own), workspace.objects, journal.plan.git
+    refs = gitparts.read_refs(objects, parts.refs)
+    return GitPlan(
+        index={path: gitparts.index_value(workspace.store, objects, parts.index, path) for path in plan.index},
+        refs={name: (new, old) for name, (old, new) in plan.refs.items()},
+        symbolic={name: refs.symbolic.get(name, "") for name in plan.symbolic},
+        head=None if plan.head is None else refs.head,
+        stash=None if plan.stash is None else refs.stash,
+        unfinished=None if plan.unfinished is None else parts.unfinished or "",
+    )

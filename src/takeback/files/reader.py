@@ -46,9 +46,10 @@ class Seen(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """A path that was not read, and why."""
+    """A path that was not read, and why; `hidden` when it cannot even be seen, so that it may well be as it was."""
 
     why: str
+    hidden: bool = False
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
@@ -80,6 +81,7 @@ class Reader:
     ) -> None:
         self.full = full
         self.databases = databases
+        self.written: dict[bytes, Entry] = {}  # what we ourselves put there, for files that may not be read back
         self._objects = objects
         self._now_ns = now_ns
         self._max_file = max_file
@@ -89,9 +91,19 @@ class Reader:
         try:
             return os.lstat(self.full(path))
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in _NOT_THERE or isinstance(error, PermissionError):
                 return None
             raise
+
+    def hidden(self, path: bytes) -> bool:
+        """Whether a folder above the path may not be entered, so that nobody can say what is there."""
+        try:
+            os.lstat(self.full(path))
+        except PermissionError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def is_plain(self, path: bytes, found: os.stat_result) -> bool:
         """Whether git can read the path in bulk: a link, or a readable regular file under the cap."""
@@ -110,6 +122,8 @@ class Reader:
         for _ in range(_TRIES):
             at = self._now_ns()
             found = self.look(path)
+            if found is None and self.hidden(path):
+                return Skip("its folder cannot be entered", hidden=True)
             if found is None or stat.S_ISDIR(found.st_mode):
                 return None
             stamp = stamp_of(found)
@@ -135,6 +149,7 @@ class Reader:
             except CannotRead as error:
                 return Skip(str(error))
             except PermissionError as error:
+                known = self.written.get(path, known)
                 if known is not None and known.mtime_ns == stamp.mtime_ns and not known.is_dir:
                     if self._objects.size(known.oid) == stamp.size:
                         return Seen(Entry(stamp.mode, stamp.uid, stamp.gid, stamp.mtime_ns, known.oid), stamp, False)

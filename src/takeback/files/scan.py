@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from takeback.errors import Damaged, GitFailed
 from takeback.files import listing as listings
@@ -44,6 +44,7 @@ class Scanned:
     tree: str
     changed: bool
     dropped: frozenset[bytes] = frozenset()
+    touched: dict[bytes, DirStamp] = field(default_factory=dict)
 
 
 class Scanner:
@@ -86,11 +87,13 @@ class Scanner:
         candidates.update(dirty)
         candidates = with_databases(candidates)
         new_dirs = self._new_dirs(cursor, found, candidates, gone)
-        for path in touched:
+        for path in [*touched, *new_dirs]:
             listings.look_inside(self._root, path, found)
         candidates |= found.special
         cursor.nested = {
-            path for path in cursor.nested | found.nested if os.path.lexists(self._reader.full(path) + b"/.git")
+            path
+            for path in cursor.nested | found.nested
+            if os.path.lexists(self._reader.full(path) + b"/.git") or self._reader.hidden(path + b"/.git")
         }
         self._check_growth(cursor, candidates)
         editor = TreeEditor(self._objects, cursor.tree)
@@ -103,21 +106,37 @@ class Scanner:
         changed = self._edit_dirs(cursor, editor, gone, moded, new_dirs)
         if not (moved or changed):
             assert cursor.tree is not None
-            return Scanned(cursor.tree, False)
-        for path, stamp in touched.items():  # directory times come along with a real change; alone they are none
-            if path not in gone:
-                editor.set(path, Entry(*stamp[:4], ""))
-                cursor.dirs[path] = stamp
+            return Scanned(cursor.tree, False, frozenset(), touched)
+        self._set_times(cursor, editor, touched)
         tree = self._finish(cursor, editor)
         if len(cursor.overlay) > _FOLD_FROM or len(new_dirs) > 8 or found.nested:
             self._fold(cursor)
         return Scanned(tree, True, frozenset(dropped))
 
+    def with_times(self, cursor: Cursor, scanned: Scanned) -> Scanned:
+        """Bring the times of directories along when something the scan does not see has changed."""
+        if scanned.changed or not scanned.touched:
+            return scanned
+        editor = TreeEditor(self._objects, scanned.tree)
+        self._set_times(cursor, editor, scanned.touched)
+        return Scanned(self._finish(cursor, editor), True)
+
+    def _set_times(self, cursor: Cursor, editor: TreeEditor, touched: dict[bytes, DirStamp]) -> None:
+        for path, stamp in touched.items():
+            if path in cursor.dirs:
+                editor.set(path, Entry(*stamp[:4], ""))
+                cursor.dirs[path] = stamp
+
+    def is_folder(self, cursor: Cursor, path: bytes) -> bool:
+        """Whether a path is a folder, or was one at the last scan."""
+        found = self._reader.look(path)
+        return path in cursor.dirs or (found is not None and stat.S_ISDIR(found.st_mode))
+
     def known(self, cursor: Cursor, paths: Iterable[bytes]) -> Scanned:
         """Examine only `paths` and the folders above them; the rest is believed as last seen."""
         assert cursor.tree is not None
         editor = TreeEditor(self._objects, cursor.tree)
-        wanted = with_databases(set(paths)) - {b""}
+        wanted = with_databases({*paths, *cursor.skipped}) - {b""}
         folders = {b"", *wanted}
         for path in wanted:
             folders.update(names.parents(path))
@@ -237,7 +256,9 @@ class Scanner:
         for path, old in cursor.dirs.items():
             try:
                 found = os.lstat(prefix + path)
-            except (FileNotFoundError, NotADirectoryError):
+            except PermissionError:
+                continue  # hidden, and as far as anybody can say still there
+            except OSError:
                 gone.add(path)
                 continue
             if found.st_ctime_ns == old[4] and found.st_mtime_ns == old[3]:
@@ -323,6 +344,8 @@ class Scanner:
         if isinstance(seen, Skip):
             news = cursor.skipped.get(path) != seen.why
             cursor.skipped[path] = seen.why
+            if seen.hidden:
+                return news
             cursor.overlay.pop(path, None)
             if old is not None:
                 editor.remove(path)
@@ -346,13 +369,21 @@ class Scanner:
             for record in split(self._git.run("ls-files", "-s", "-z", "--", *quiet[at : at + _SPECS])):
                 head, _, name = record.partition(b"\t")
                 known[name] = head.split(b" ")[1].decode()
+        forced: set[bytes] | None = None
         for path in quiet:
             old = editor.get(path)
             if old is not None and old.is_dir:
                 old = None
             found = self._reader.look(path)
             entry: Entry | None = None
-            if path in known and found is not None and not stat.S_ISDIR(found.st_mode):
+            is_file = found is not None and not stat.S_ISDIR(found.st_mode)
+            if is_file and path not in known:
+                forced = set(self._tracked()) if forced is None else forced
+                if path in forced:  # by `git add -f`: ignored, and the user's all the same
+                    if self._take(cursor, editor, path, old, self._reader.read(path, cursor.overlay[path], old)):
+                        moved.add(path)
+                    continue
+            if path in known and found is not None and is_file:
                 entry = Entry(found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns, known[path])
             del cursor.overlay[path]
             if entry == old:

@@ -119,7 +119,7 @@ def _run(
     data = {"partial": True} if plan.conflicts else {}
     journal = Journal(plan, kind, own.id, ids, first.text, scope.session, scope.task, data)
     event = carry_out(w, recorder, journal, state=state) if plan else _nothing(w, recorder, journal)
-    if not plan and not plan.conflicts and not plan.shared:
+    if not (plan or plan.conflicts or plan.shared or plan.not_undone or plan.not_covered):
         result = replace(result, notes=(*result.notes, f"{' '.join(ids)} changed nothing, so there was nothing to do"))
     return replace(result, id=event.id, undo_with=back)
 

@@ -192,7 +192,9 @@ def status(workspace: Workspace, store: TimelineStore, timeline: Timeline, pause
     last = next(iter(store.checkpoints(key)), None)
     scope = Scope(key)
     recent = [_event(done) for done, _ in zip(timeline.newest(scope), range(5), strict=False)]
-    if paused_until:
+    if not os.path.isdir(workspace.place.root):
+        protected, why = False, "the folder is gone; `takeback undo` or `takeback restore ID` brings it back"
+    elif paused_until:
         protected, why = False, "paused; `takeback resume` takes checkpoints again"
     elif last is None:
         protected, why = False, "no checkpoint yet; `takeback checkpoint` makes the first"
