@@ -1,0 +1,19 @@
+"""Saving a repository's own state leaves every file of it as it was."""
+
+from __future__ import annotations
+
+import os
+
+from tests.support import gitstate
+from tests.support.cli import Project
+
+
+def test_loose_objects_keep_their_mtime_when_a_checkpoint_would_write_the_same(repo: Project) -> None:
+    repo.write("src/app.py", "other\n")
+    repo.git("commit", "-q", "-a", "-m", "its trees are loose objects now")
+    for folder, _, names in os.walk(repo.at(".git/objects")):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1_000_000_000, 1_000_000_000))
+    before = gitstate.raw(repo.root)
+    repo.checkpoint()
+    assert gitstate.raw_difference(before, gitstate.raw(repo.root)) == []

@@ -1,0 +1,28 @@
+"""What a scan sees when rules and the user's index change around unchanged files."""
+
+from __future__ import annotations
+
+import os
+
+from tests.support.cli import Project
+
+
+def test_a_file_that_becomes_ignored_is_still_in_the_checkpoint(plain: Project) -> None:
+    plain.write(".env", "TOKEN=1\n", mode=0o600)
+    plain.checkpoint()
+    plain.write(".gitignore", ".env\n")
+    kept = plain.checkpoint()
+    os.unlink(plain.at(".env"))
+    plain.tb("restore", kept)
+    assert plain.read(".env") == b"TOKEN=1\n"
+
+
+def test_a_file_added_against_the_rules_stays_in_every_checkpoint(repo: Project) -> None:
+    repo.checkpoint("--no-state")
+    repo.git("add", "-f", "debug.log")
+    repo.checkpoint("--no-state")
+    repo.write("untracked.txt", "changed\n")
+    kept = repo.checkpoint("--no-state")
+    os.unlink(repo.at("debug.log"))
+    repo.tb("restore", kept)
+    assert repo.read("debug.log") == b"log\n"
