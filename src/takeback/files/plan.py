@@ -183,6 +183,27 @@ def settle_deletes(plan: Plan, now: Snapshot, wanted: Snapshot) -> None:
             plan.notes.append(f"{names.show(path)} is kept: its present content is not in any checkpoint")
 
 
+def blocked(workspace: Workspace, plan: Plan) -> dict[bytes, bytes]:
+    """Return the paths that cannot be written since something that is no folder stands above them, with what it is."""
+    result: dict[bytes, bytes] = {}
+    stands: dict[bytes, bool] = {}
+    for path, (_, want) in plan.paths.items():
+        if want is None or path.startswith(b".git/"):
+            continue
+        for above in names.parents(path):
+            if above not in stands:
+                wanted = plan.paths.get(above)
+                found = workspace.reader.look(above)
+                if wanted is not None:
+                    stands[above] = wanted[1] is not None and not wanted[1].is_dir
+                else:
+                    stands[above] = found is not None and not stat.S_ISDIR(found.st_mode)
+            if stands[above]:
+                result[path] = above
+                break
+    return result
+
+
 def check_share(workspace: Workspace, plan: Plan, total: int, yes: bool) -> None:
     """Raise TooManyDeletes when the plan deletes more of the project than the setting allows."""
     deletes = sum(1 for have, want in plan.paths.values() if want is None and have is not None and not have.is_dir)

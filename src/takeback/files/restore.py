@@ -85,6 +85,9 @@ def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tup
         path: pair for path, pair in pairs.items() if plans.selected(path, chosen) and not (chosen and path == b"")
     }
     plans.settle_deletes(plan, now, wanted)
+    for path, above in plans.blocked(workspace, plan).items():
+        why = f"{names.show(above)} above it is no folder any more"
+        raise OpenFileInUse(path=names.show(path), why=why)
     plan.not_covered = [item for item in wanted.not_covered if plans.selected(item.path, chosen)]
     known = {item.path for item in plan.not_covered}
     plan.not_covered += [

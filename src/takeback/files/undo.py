@@ -185,11 +185,15 @@ class _Maker:
                 plan.paths[path] = (now, want)
         for path in [path for path, (now, want) in plan.paths.items() if _file_over_folder(now, want)]:
             self._check_folder(path)
-        if plan.conflicts and not self._options.partial:
-            return plan
-        bad = {item.path for item in plan.conflicts}
-        plan.paths = {path: pair for path, pair in plan.paths.items() if path not in bad}
+        self._leave_out_conflicts()
+        for path, above in plans.blocked(self._w, plan).items():
+            self._conflict(path, f"{names.show(above)} is no folder any more")
+        self._leave_out_conflicts()
         return plan
+
+    def _leave_out_conflicts(self) -> None:
+        bad = {item.path for item in self._plan.conflicts}
+        self._plan.paths = {path: pair for path, pair in self._plan.paths.items() if path not in bad}
 
     def add(self, start: Snapshot, end: Snapshot, done: Done, overlapped: bool) -> None:
         """Add the way from `start` to `end`, the two sides of one step."""

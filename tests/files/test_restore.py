@@ -1,0 +1,20 @@
+"""Restores of some paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from takeback.errors import OpenFileInUse
+from tests.files.conftest import Open
+from tests.support.cli import Project
+
+
+def test_a_path_below_what_is_a_file_now_is_refused_before_the_first_write(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    kept = project.checkpoint().id
+    plain.write("README.md", "changed\n")
+    plain.sh("rm -r src; echo file > src")
+    then = plain.tree()
+    with pytest.raises(OpenFileInUse, match="src"):
+        project.restore(kept, ["README.md", "src/app.py"])
+    assert plain.tree() == then
