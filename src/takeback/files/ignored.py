@@ -124,6 +124,7 @@ class _Walk:
         if base is None:
             db.execute("DELETE FROM folders")
         self._met: set[bytes] = set()
+        self._files: set[bytes] = set()  # met in a folder, where a row of an own is of an earlier folder or root
         self._skipped: list[NotCovered] = []
         self._changed = False
         self._copied = 0
@@ -222,6 +223,8 @@ class _Walk:
         all_trusted = own.st_ctime_ns < self._at
         for name, seen in listed:
             path = at + b"/" + name
+            if path in self._digests:
+                self._files.add(path)
             stamp = stamp_of(seen)
             if old_stamps.get(name) == stamp and self._editor.get(path) is not None:
                 stamps[name] = stamp
@@ -282,7 +285,8 @@ class _Walk:
             for child in self._editor.files_in(path):
                 if child not in self._met:
                     self._remove(child)
-            self._remove(path)
+            if path not in self._files:
+                self._remove(path)
             self._db.execute("DELETE FROM folders WHERE path = ?", (path,))
         if not self._changed:
             return Walked(self._base, False, self._skipped)
