@@ -36,7 +36,7 @@ STEPS = [
     "git reset -q --hard HEAD~2",
     "git stash drop -q",
     "git branch -q -D experiment",
-    "git clean -q -fdx",
+    "git clean -q -ffdx",
     "rm -rf .git",
 ]
 

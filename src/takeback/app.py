@@ -77,6 +77,10 @@ class Project:
         data = DataDir(config.data)
         place = _find_place(data, start)
         places.refuse_home(place.root, config.home)
+        if _below(os.path.realpath(os.fsencode(config.data)), place.root):
+            raise UsageError(
+                detail=f"the data directory {config.data} is inside the project: set TAKEBACK_HOME to another place"
+            )
         config = configs.load(os.environ, place.root)
         return cls._of(place, data.open(place), config, progress)
 

@@ -37,6 +37,8 @@ def command(face: Face, limit: int | None, session: str | None, task: str | None
     face.answer(jsonable.document(events=events))
     if face.json:
         return 0
+    if not face.verbose:  # those taken for a step or a restore are shown with -v
+        events = [event for event in events if not (event.kind is model.EventKind.CHECKPOINT and event.data.get("own"))]
     lines = rows(events, time.time_ns())
     if not lines:
         face.note("nothing yet: `takeback checkpoint` or `takeback run -- CMD` begins the timeline")

@@ -10,8 +10,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _GRACE = 5.0
@@ -43,7 +45,15 @@ def run(
     """
     if os.isatty(stdout_fd) and os.isatty(0):
         return _run_on_terminal(argv, cwd, env, timeout)
-    popen = subprocess.Popen(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    with _terminal() as give, _ended_by_signals():
+        popen = subprocess.Popen(
+            argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
+        give(popen.pid)
+        return _follow(popen, timeout, stdout_fd, keep)
+
+
+def _follow(popen: subprocess.Popen[bytes], timeout: float | None, stdout_fd: int, keep: int) -> Ran:
     assert popen.stdout is not None and popen.stderr is not None
     streams = {popen.stdout.fileno(): stdout_fd, popen.stderr.fileno(): 2}
     tail = bytearray()
@@ -89,29 +99,57 @@ def _run_on_terminal(
     argv: Sequence[str], cwd: str | bytes, env: Mapping[str, str] | None, timeout: float | None
 ) -> Ran:
     """Give the terminal itself to the command, as a shell does; then no tail can be kept."""
-    old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    mine = os.getpgrp()
-    try:
+    with _terminal() as give, _ended_by_signals():
         popen = subprocess.Popen(argv, cwd=cwd, env=env, process_group=0)
+        give(popen.pid)
         try:
-            os.tcsetpgrp(0, popen.pid)
+            return Ran(_code(popen.wait(timeout)), b"", False)
+        except subprocess.TimeoutExpired:
+            _end_group(popen)
+            popen.wait()
+            return Ran(124, b"", True)
+        except BaseException:
+            _end_group(popen)
+            raise
+
+
+@contextmanager
+def _terminal() -> Iterator[Callable[[int], None]]:
+    """Let the command's process group read the terminal while it runs: in the background it would be stopped."""
+    if not os.isatty(0):
+        yield lambda _: None
+        return
+
+    def give(group: int) -> None:
+        try:
+            os.tcsetpgrp(0, group)
         except OSError:
             pass
-        timed_out = False
-        try:
-            code = popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            _end_group(popen)
-            code = popen.wait()
-        finally:
-            try:
-                os.tcsetpgrp(0, mine)
-            except OSError:
-                pass
+
+    old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        yield give
     finally:
+        give(os.getpgrp())
         signal.signal(signal.SIGTTOU, old)
-    return Ran(124 if timed_out else _code(code), b"", timed_out)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Who ends us means the command too: then it is ended, and its end recorded, before we go."""
+
+    def stop(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    old = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def _wait(popen: subprocess.Popen[bytes], deadline: float | None) -> int | None:
