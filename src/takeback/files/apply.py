@@ -127,8 +127,7 @@ class Applier:
             if leftovers.disk_is_full(error, self._w.place.root):
                 raise DiskFull(path=names.show(self._w.place.root)) from error
             raise
-        finally:
-            self._set_folder_times()
+        self._set_folder_times()
 
     def _restorer(self) -> GitRestorer:
         return GitRestorer(self._w.place, self._w.store, self._w.objects, os.fsencode(self._w.dir.path))

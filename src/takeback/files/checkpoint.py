@@ -6,11 +6,12 @@ Does not cover: putting anything back (`plan`, `apply`).
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from takeback.errors import Damaged, DiskFull
+from takeback.errors import Damaged, DiskFull, GitFailed
 from takeback.files import gitstate, leftovers, names
 from takeback.files.anchor import anchor
 from takeback.files.gitstate import GitSaved
@@ -59,7 +60,12 @@ def take(
     try:
         known = only if only is not None else just_scanned
         asked = _Asked(text, session, task, state, None if known is None else list(known), only is not None, own)
-        result = _take(workspace, recorder, asked)
+        try:
+            result = _take(workspace, recorder, asked)
+        except (Damaged, GitFailed):
+            if not leftovers.drop_damaged_index(workspace):
+                raise
+            result = _take(workspace, recorder, asked)
     except BaseException as error:
         workspace.drop_cursor()
         if leftovers.disk_is_full(error, workspace.project.store):
@@ -150,6 +156,7 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
             if walked.changed:
                 scanned = w.scanner.with_times(cursor, scanned)
     not_covered = [NotCovered(path, why) for path, why in sorted(cursor.skipped.items())]
+    not_covered += _closed_folders(w)
     if state:
         not_covered += cursor.state_skipped
     not_covered += saved.not_covered
@@ -178,6 +185,15 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     )
     w.objects.flush()
     return draft, parts, saved.keep, not_covered
+
+
+def _closed_folders(w: Workspace) -> list[NotCovered]:
+    """Folders that may not be listed: unnamed, a restore would delete what is in them as never seen."""
+    if os.geteuid() == 0:
+        return []
+    maybe = [path for path, stamp in w.cursor.dirs.items() if stamp[0] & 0o555 != 0o555]
+    closed = [path for path in sorted(maybe) if not os.access(w.real(path), os.R_OK | os.X_OK)]
+    return [NotCovered(path, "cannot be read: Permission denied") for path in closed if os.path.lexists(w.real(path))]
 
 
 def _reused(known: dict[str, object]) -> GitSaved:

@@ -38,6 +38,7 @@ class Cursor:
     links: dict[bytes, int] = field(default_factory=dict)
     databases: dict[bytes, tuple[Signature, Copy]] = field(default_factory=dict)
     last: str = ""
+    index: list[int] | None = None  # size and mtime of the private index it fits
 
     def forget_files(self) -> None:
         """Start again with the files of the worktree."""
@@ -70,6 +71,7 @@ class Cursor:
                 for name, (stamp, copy) in self.databases.items()
             },
             "last": self.last,
+            "index": self.index,
         }
         atomic.write_bytes(path, json.dumps(data, separators=(",", ":")).encode(), durable=False)
 
@@ -104,8 +106,9 @@ def load(path: Path) -> Cursor:
                 for name, (stamp, copy) in data["databases"].items()
             },
             last=data["last"],
+            index=data.get("index"),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Cursor()
 
 

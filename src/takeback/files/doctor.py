@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 
 from takeback.errors import Damaged, TakebackError
-from takeback.files import gc, leftovers, operation
+from takeback.files import gc, leftovers, mend, operation
 from takeback.files import journal as journals
 from takeback.files.listing import STAGE
+from takeback.files.mend import Damage
 from takeback.files.names import human
 from takeback.files.record import Recorder
 from takeback.files.views import folder_size
@@ -28,12 +29,16 @@ def examine(workspace: Workspace, recorder: Recorder, *, rebuilt: int | None, fi
     if rebuilt is not None:
         found.append(Finding("timeline", True, f"made again from the store: {rebuilt} events"))
     else:
-        found.append(_timeline(recorder))
+        found.append(_timeline(workspace, recorder, fix))
     found.append(_locks(workspace))
     found.append(_leftovers(workspace, recorder, fix))
+    damage = mend.look(workspace)
+    if damage.lines and fix:
+        with workspace.locked("doctor"):
+            mend.set_aside(workspace, damage)
     found.append(_cache(workspace, fix))
-    found.append(_objects(workspace))
-    found.append(_checkpoints(workspace, recorder))
+    found.append(_objects(damage, fix))
+    found.append(_checkpoints(workspace, recorder, damage.objects))
     return found
 
 
@@ -54,10 +59,18 @@ def _space(w: Workspace) -> Finding:
     )
 
 
-def _timeline(recorder: Recorder) -> Finding:
-    problems = recorder.timeline.verify()
+def _timeline(w: Workspace, recorder: Recorder, fix: bool) -> Finding:
+    problems = list(recorder.timeline.verify())
     if problems:
         return Finding("timeline", False, problems[0], "takeback doctor --rebuild")
+    problems = recorder.problems()
+    if problems and fix:
+        with w.locked("doctor"):
+            recorder.mend()
+        left = recorder.problems()
+        return Finding("timeline", not left, "; ".join(left[:5]) or "written into the store again", "takeback gc")
+    if problems:
+        return Finding("timeline", False, "; ".join(problems[:5]), "takeback doctor --fix")
     try:
         recorder.sync()
     except Damaged as error:
@@ -106,24 +119,22 @@ def _cache(w: Workspace, fix: bool) -> Finding:
     return Finding("cache", False, "it names objects that are gone", "takeback doctor --fix")
 
 
-def _objects(w: Workspace) -> Finding:
-    done = w.store.start("fsck", "--connectivity-only", "--no-dangling", "--no-progress").finish()
-    if done.code == 0:
-        return Finding("objects", True, "every checkpoint's objects are there")
-    said = (done.err or done.out).decode("utf-8", "replace").strip().splitlines()
+def _objects(damage: Damage, fix: bool) -> Finding:
+    if not damage.lines:
+        return Finding("objects", True, "every object is there and whole")
+    what = f"{len(damage.lines)} problems: {damage.lines[0]}"
+    if fix:
+        return Finding("objects", False, f"{what}; set aside", "takeback checkpoint, which saves again what is on disk")
     return Finding(
-        "objects",
-        False,
-        f"{len(said)} problems: {said[0] if said else 'git fsck failed'}",
-        "what is damaged is named under `checkpoints`; the others can be restored",
+        "objects", False, what, "takeback doctor --fix, then `takeback checkpoint` saves again what is on disk"
     )
 
 
-def _checkpoints(w: Workspace, recorder: Recorder) -> Finding:
+def _checkpoints(w: Workspace, recorder: Recorder, damaged: frozenset[str]) -> Finding:
     bad: list[str] = []
     newest = [one for one, _ in zip(recorder.timeline.checkpoints(), range(_CHECKED), strict=False)]
     for checkpoint in newest:
-        problem = gc.problem_with(w, checkpoint)
+        problem = gc.problem_with(w, checkpoint, damaged)
         if problem:
             bad.append(f"{checkpoint.id}: {problem}")
     if bad:

@@ -175,8 +175,8 @@ def usage(workspace: Workspace, store: TimelineStore) -> Usage:
     )
 
 
-def problem_with(workspace: Workspace, checkpoint: Checkpoint) -> str:
-    """Return what is wrong with a checkpoint, empty when everything it names can be read."""
+def problem_with(workspace: Workspace, checkpoint: Checkpoint, damaged: frozenset[str] = frozenset()) -> str:
+    """Return what is wrong with a checkpoint, empty when all it names is there and none of it is in `damaged`."""
     try:
         snapshot = Snapshot(workspace, checkpoint)
         wanted: set[str] = set()
@@ -188,5 +188,5 @@ def problem_with(workspace: Workspace, checkpoint: Checkpoint) -> str:
         gitparts.read_index(workspace.objects, snapshot.parts.index)
     except Damaged as error:
         return str(error)
-    missing = workspace.store.missing(wanted)
-    return f"{len(missing)} of its {len(wanted)} file contents are missing" if missing else ""
+    missing = workspace.store.missing(wanted) | (wanted & damaged)
+    return f"{len(missing)} of its {len(wanted)} file contents are missing or damaged" if missing else ""

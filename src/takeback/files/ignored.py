@@ -80,6 +80,16 @@ class StateWalker:
         `roots`: ignored files and directories; `nested`: repositories inside, whose `.git` is state; `git_parts`: paths
         below the project's own `.git`.
         """
+        arguments = (base, list(roots), list(nested), list(git_parts))
+        try:
+            return self._walk(*arguments)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            self._cache_path.unlink(missing_ok=True)  # damaged inside: only a cache
+            return self._walk(*arguments)
+
+    def _walk(self, base: str | None, roots: list[bytes], nested: list[bytes], git_parts: list[bytes]) -> Walked:
         db = self._open()
         with closing(db), db:
             known = db.execute("SELECT tree FROM base").fetchone()

@@ -2,6 +2,7 @@
 
 ```
 DATA/README  DATA/VERSION
+DATA/git                         which git was found new enough
 DATA/projects/KEY/project.json   identity and places of the project
                   lock           taken for ids, refs and the timeline
                   store.git      the private bare repository
@@ -122,8 +123,9 @@ class DataDir:
     def open(self, place: Place) -> ProjectDir:
         """Return the project's data, made when missing.
 
-        Raises DiskFull or CannotWrite when it cannot be made, Damaged.
+        Raises DiskFull or CannotWrite when it cannot be made, Damaged, GitMissing, GitTooOld.
         """
+        git.require(self.path / "git")
         try:
             return self._open(place)
         except OSError as error:

@@ -74,6 +74,16 @@ def clean_store(workspace: Workspace) -> None:
                 _remove(path)
 
 
+def drop_damaged_index(workspace: Workspace) -> bool:
+    """Remove a private index that git cannot read, only a cache, and say whether it was so; its lock is held."""
+    if not os.path.exists(workspace.dir.index) or workspace.git.code("ls-files") == 0:
+        return False
+    _remove(workspace.dir.index)
+    workspace.dir.cursor.unlink(missing_ok=True)
+    workspace.drop_cursor()
+    return True
+
+
 def disk_is_full(error: BaseException, path: bytes) -> bool:
     """Whether an error came from a full disk; git does not always say so, then the room at `path` does."""
     if isinstance(error, OSError):

@@ -85,6 +85,11 @@ class Objects:
             return None
         return (head[1].decode(), data) if len(data) == size else None
 
+    def is_whole(self, name: str) -> bool:
+        """Whether the store has this object and it is what its name says."""
+        found = self.find(name.encode())
+        return found is not None and self._name(found[0], found[1]) == name
+
     def write(self, kind: str, data: bytes) -> str:
         """Queue an object and return its name."""
         name = self._name(kind, data)

@@ -74,7 +74,65 @@ class Recorder:
         with self._project():
             self.timeline.set_meta(_TIP, "")
             self._catch_up()
+            self._adopt()
             return self.timeline.last_seq
+
+    def problems(self) -> list[str]:
+        """Return what the store lacks of what the database knows: the chain of events, refs of checkpoints."""
+        found = []
+        known, tip = self.timeline.get_meta(_TIP) or "", self._tip_in_store()
+        if known and not tip:
+            found.append(f"{REF}timeline is gone from the store")
+        elif tip and not self._is_event(tip):
+            found.append(f"{REF}timeline names an object that cannot be read")
+        found += [f"the ref of {one.id} is gone from the store" for one in self._without_ref()]
+        return found
+
+    def mend(self) -> None:
+        """Put into the store again what the database knows, as far as the objects are there."""
+        with self._project():
+            self._catch_up()
+            lost = self._without_ref()
+            missing = self._w.store.missing(one.commit for one in lost)
+            feed = b"".join(
+                f"update {REF}{one.id}\0{one.commit}\0\0".encode() for one in lost if one.commit not in missing
+            )
+            if feed:
+                self._w.store.run("update-ref", "--no-deref", "--stdin", "-z", feed=feed)
+
+    def _without_ref(self) -> list[Checkpoint]:
+        out = self._w.store.run("for-each-ref", "--format=%(refname)", f"{REF}c*").decode().split()
+        present = {name.removeprefix(REF) for name in out}
+        return [one for one in self.timeline.checkpoints() if one.id not in present]
+
+    def _is_event(self, name: str) -> bool:
+        try:
+            _read_event(self._w.objects, name)
+        except Damaged:
+            return False
+        return True
+
+    def _adopt(self) -> None:
+        """Checkpoints whose events are lost are known again by their refs, and their numbers are never used twice."""
+        out = self._w.store.run("for-each-ref", "--format=%(refname)", f"{REF}c*").decode().split()
+        for id in (name.removeprefix(REF) for name in out):
+            if self.timeline.checkpoint(id) is None:
+                try:
+                    checkpoint = read_checkpoint(self._w, id)
+                except Damaged:
+                    continue
+                if checkpoint is not None:
+                    self.timeline.put_checkpoint(checkpoint)
+
+    def _write_chain(self) -> str:
+        """Write the events the database has into the store again, and return the newest one's commit."""
+        at = ""
+        for event in self.timeline.events():
+            at = self._w.objects.write("commit", _event_text(self._w.objects, at, event))
+        self._w.objects.flush()
+        if at:
+            self._w.store.run("update-ref", "--no-deref", f"{REF}timeline", at)
+        return at
 
     def _project(self) -> locks.Holding:
         return locks.held(self._w.project.lock, what="timeline", wait=self._w.settings.lock_wait)
@@ -110,6 +168,10 @@ class Recorder:
         tip = self._tip_in_store()
         known = self.timeline.get_meta(_TIP) or ""
         if tip == known:
+            return
+        if known and (not tip or not self._is_event(tip)):
+            # The store lost its chain and the database has it.
+            self.timeline.set_meta(_TIP, self._write_chain())
             return
         missing: list[Event] = []
         at = tip

@@ -170,14 +170,18 @@ class Workspace:
         """What the last scan knew; read again when another process wrote it."""
         stamp = self._stamp()
         if self._cursor is None or stamp != self._cursor_stamp:
-            # An index that a killed command wrote after the cursor would hide what changed between: all is read anew.
-            self._cursor = Cursor() if os.path.exists(self.dir.index + UNSAVED) else cursors.load(self.dir.cursor)
+            self._cursor = cursors.load(self.dir.cursor)
+            # An index that a killed command wrote after the cursor would hide what changed between, and git reads a
+            # damaged one without a word: all is read anew.
+            if os.path.exists(self.dir.index + UNSAVED) or self._cursor.index != self._index_stamp():
+                self._cursor = Cursor()
             self._cursor_stamp = stamp
         return self._cursor
 
     def save_cursor(self) -> None:
         """Write the cursor for the next process."""
         assert self._cursor is not None
+        self._cursor.index = self._index_stamp()
         self._cursor.save(self.dir.cursor)
         self._cursor_stamp = self._stamp()
         with suppress(FileNotFoundError):
@@ -212,6 +216,13 @@ class Workspace:
         except FileNotFoundError:
             return None
         return (found.st_mtime_ns, found.st_ino)
+
+    def _index_stamp(self) -> list[int] | None:
+        try:
+            found = os.stat(self.dir.index)
+        except FileNotFoundError:
+            return None
+        return [found.st_size, found.st_mtime_ns]
 
     def _tracked(self) -> list[bytes]:
         return self.gitstate().tracked() if self.has_git else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -68,6 +69,28 @@ def version() -> tuple[int, ...]:
     if numbers[:2] < MINIMUM:
         raise GitTooOld(found=".".join(map(str, numbers)), minimum=MINIMUM_TEXT)
     return numbers
+
+
+def require(noted: Path) -> None:
+    """Check that git is there and new enough, asking it only when it is not the one noted in this file.
+
+    Raises GitMissing, GitTooOld, GitFailed.
+    """
+    place = shutil.which("git", path=process.clean_environment().get("PATH", os.defpath))
+    if place is None:
+        raise GitMissing(minimum=MINIMUM_TEXT)
+    found = os.stat(place)
+    this = f"{place} {found.st_size} {found.st_mtime_ns} {MINIMUM_TEXT}".encode("utf-8", "surrogateescape")
+    try:
+        if noted.read_bytes() == this:
+            return
+    except OSError:
+        pass
+    version()
+    try:
+        atomic.write_bytes(noted, this, durable=False)
+    except OSError:
+        pass  # asked again next time
 
 
 def _environment(settings: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
