@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -103,6 +104,9 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     face = Face()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # As an exception, so that children are ended and locks let go before we are.
+        signal.signal(number, _stop)
     try:
         code = _invoke(list(argv), name, face)
         if sys.stdout is not None:
@@ -126,6 +130,10 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
         return READER_GONE if _reader_gone() else _unexpected(error, argv, face)
     except Exception as error:
         return _unexpected(error, argv, face)
+
+
+def _stop(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _occupy_standard_streams() -> None:

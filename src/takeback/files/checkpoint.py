@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from takeback.errors import Damaged, DiskFull, GitFailed
 from takeback.files import gitstate, leftovers, names
 from takeback.files.anchor import anchor
+from takeback.files.cursor import Cursor
 from takeback.files.gitstate import GitSaved
 from takeback.files.listing import split_ignored
 from takeback.files.objects import Objects
 from takeback.files.record import REF, Recorder
 from takeback.files.tree import decode_tree
 from takeback.files.workspace import Workspace
+from takeback.host import process
 from takeback.model import Checkpoint, CheckpointResult, Kind, NotCovered
 
 _PARTS = ("files", "state", "index", "refs", "unfinished", "info")
@@ -67,6 +69,7 @@ def take(
                 raise
             result = _take(workspace, recorder, asked)
     except BaseException as error:
+        process.end_running()
         workspace.drop_cursor()
         if leftovers.disk_is_full(error, workspace.project.store):
             leftovers.clean_scratch(workspace)
@@ -102,6 +105,7 @@ def peek(workspace: Workspace, recorder: Recorder, *, state: bool) -> tuple[Chec
     try:
         draft, parts, _, _ = _save(workspace, recorder, _Asked("", None, None, state, None, False, True))
     except BaseException:
+        process.end_running()
         workspace.drop_cursor()
         raise
     workspace.save_cursor()
@@ -141,9 +145,10 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     if partial:
         saved = _reused(cursor.git)
     elif w.has_git:
-        saved = w.gitstate().save(cursor)
+        saved = _save_git(w, cursor)
     if paths is not None:
-        scanned = w.scanner.known(cursor, [path for path in paths if not path.startswith(b".git/")])
+        looked = [path for path in paths if not path.startswith(b".git/")]
+        scanned = w.scanner.known(cursor, {*looked, *saved.newly_tracked})
     else:
         ignored = w.scanner.listing.start_ignored() if state and cursor.tree else None
         scanned = w.scanner.scan(cursor, rules, saved.newly_tracked)
@@ -151,10 +156,10 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
             roots = set() if ignored is None else split_ignored(ignored)
             if ignored is None or scanned.dropped:
                 roots = w.scanner.listing.ignored_roots()
-            walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts())
+            walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts(), times=asked.own)
             cursor.state, cursor.state_skipped = walked.tree, walked.not_covered
-            if walked.changed:
-                scanned = w.scanner.with_times(cursor, scanned)
+        if asked.own or (state and walked.changed):
+            scanned = w.scanner.with_times(cursor, scanned)
     not_covered = [NotCovered(path, why) for path, why in sorted(cursor.skipped.items())]
     not_covered += _closed_folders(w)
     if state:
@@ -194,6 +199,17 @@ def _closed_folders(w: Workspace) -> list[NotCovered]:
     maybe = [path for path, stamp in w.cursor.dirs.items() if stamp[0] & 0o555 != 0o555]
     closed = [path for path in sorted(maybe) if not os.access(w.real(path), os.R_OK | os.X_OK)]
     return [NotCovered(path, "cannot be read: Permission denied") for path in closed if os.path.lexists(w.real(path))]
+
+
+def _save_git(w: Workspace, cursor: Cursor) -> GitSaved:
+    """Save the repository's own state; one that git no longer takes for a repository is no repository."""
+    try:
+        return w.gitstate().save(cursor)
+    except GitFailed:
+        w.found_git()
+        if w.has_git:
+            raise
+        return GitSaved()
 
 
 def _reused(known: dict[str, object]) -> GitSaved:

@@ -92,6 +92,8 @@ class GitRestorer:
     def _present_tips(self) -> list[str]:
         """What the user's repository has, and the store too, need not be copied."""
         out = self._user.run("for-each-ref", "--format=%(objectname)").decode().split()
+        if self._user.missing(out):
+            return []  # objects are gone here; nobody knows which others
         return sorted(set(out) - self._store.missing(out))
 
     def _named_commits(self, tree: str) -> list[str]:
@@ -159,10 +161,12 @@ class GitRestorer:
         fd = _lock(lock, index + _OURS)
         try:
             try:
+                if os.path.exists(copy):
+                    os.unlink(copy)
                 if os.path.exists(index):
                     shutil.copyfile(index, copy)
-                elif os.path.exists(copy):
-                    os.unlink(copy)
+                    if self._user.view(index=copy).code("ls-files", "-z") != 0:
+                        os.unlink(copy)  # not an index any more: it was not saved either, so all entries come
                 self._edit(self._user.view(index=copy), changes)
                 if os.path.exists(copy):
                     # Closed by us, not by the collector: it would hide that the last bytes did not fit.
@@ -283,11 +287,13 @@ def held_elsewhere(place: Place) -> set[str]:
     except GitFailed:
         return set()
     result: set[str] = set()
-    root = b""
+    # The first is the main worktree; with a separate git directory its path is not where the files are.
+    here = place.git_dir == place.common_dir
+    first, root = True, b""
     for line in out.split(b"\0"):
         if line.startswith(b"worktree "):
-            root = line[9:]
-        elif line.startswith(b"branch ") and os.path.realpath(root) != place.root:
+            first, root = root == b"", line[9:]
+        elif line.startswith(b"branch ") and not (first and here) and os.path.realpath(root) != place.root:
             result.add(line[7:].decode("utf-8", "surrogateescape"))
     return result
 
@@ -312,5 +318,8 @@ def refs_between(now: Refs, wanted: Refs, elsewhere: set[str]) -> dict[str, tupl
 def init_repository(root: bytes, object_format: str) -> None:
     """Make `.git` in a folder again, or repair one whose own files are gone."""
     git_dir = os.path.join(root, b".git")
-    os.makedirs(git_dir, exist_ok=True)
+    os.makedirs(os.path.join(git_dir, b"objects"), exist_ok=True)
+    os.makedirs(os.path.join(git_dir, b"refs"), exist_ok=True)
+    with open(os.path.join(git_dir, b"HEAD"), "wb") as file:
+        file.write(b"ref: refs/heads/main\n")  # for the moment: a HEAD that git understands
     Git(git_dir, work_tree=root).run("init", "-q", "--template=", f"--object-format={object_format}")

@@ -16,7 +16,8 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from takeback.errors import DiskFull, GitFailed
@@ -76,7 +77,11 @@ class GitState:
 
     def tracked(self) -> list[bytes]:
         """Return the paths in the user's index."""
-        return [record.partition(b"\t")[2] for record in self._records(self._user)[0]]
+        try:
+            with self._shared_index_times():
+                return [record.partition(b"\t")[2] for record in self._records(self._user)[0]]
+        except GitFailed:
+            return []  # an index that git cannot read tracks nothing
 
     def save(self, cursor: Cursor) -> GitSaved:
         """Save everything, reusing what the cursor shows to be unchanged."""
@@ -84,7 +89,8 @@ class GitState:
         if not cursor.git.get("linked"):
             self._link(cursor)
         old_entries = cursor.git.get("entries")
-        self._save_index(cursor, saved)
+        with self._shared_index_times():
+            self._save_index(cursor, saved)
         self._save_unfinished(cursor, saved)
         lines, tips, kept = self._read_refs(cursor)
         self._import(cursor, saved, tips, kept, old_entries)
@@ -185,6 +191,23 @@ class GitState:
         )
         return self._objects.write("commit", text.encode())
 
+    @contextmanager
+    def _shared_index_times(self) -> Iterator[None]:
+        """git gives the shared part of a split index a new mtime whenever it reads it; give the old one back."""
+        before: list[tuple[bytes, os.stat_result]] = []
+        for name in os.listdir(self._git_dir):
+            if name.startswith(b"sharedindex."):
+                path = os.path.join(self._git_dir, name)
+                before.append((path, os.stat(path)))
+        try:
+            yield
+        finally:
+            for path, found in before:
+                try:
+                    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+                except OSError:
+                    pass
+
     # -- index ---------------------------------------------------------------------------------------------------
 
     def _save_index(self, cursor: Cursor, saved: GitSaved) -> None:
@@ -200,7 +223,14 @@ class GitState:
             saved.index = cursor.git["index"]
             return
         shutil.copyfile(path, self._copy)
-        records, sparse = self._records(self._both)
+        try:
+            records, sparse = self._records(self._both)
+        except GitFailed as error:
+            if self._user.code("rev-parse", "--git-dir") != 0:
+                raise
+            cursor.git.update(index=None, entries=None, index_stamp=None)
+            saved.not_covered.append(NotCovered(b".git/index", f"git cannot read it: {error}"))
+            return
         special = [record for record in records if record[:2] != b"H "]
         unmerged = {record.partition(b"\t")[2] for record in special if record[:1] == b"M"}
         private = self._private

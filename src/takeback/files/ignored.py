@@ -73,14 +73,20 @@ class StateWalker:
         self._now_ns = now_ns
 
     def walk(
-        self, base: str | None, roots: Iterable[bytes], nested: Iterable[bytes], git_parts: Iterable[bytes]
+        self,
+        base: str | None,
+        roots: Iterable[bytes],
+        nested: Iterable[bytes],
+        git_parts: Iterable[bytes],
+        *,
+        times: bool,
     ) -> Walked:
         """Bring the state tree `base` up to date.
 
         `roots`: ignored files and directories; `nested`: repositories inside, whose `.git` is state; `git_parts`: paths
-        below the project's own `.git`.
+        below the project's own `.git`. `times`: another time of a directory is a change by itself.
         """
-        arguments = (base, list(roots), list(nested), list(git_parts))
+        arguments = (base, list(roots), list(nested), list(git_parts), times)
         try:
             return self._walk(*arguments)
         except sqlite3.DatabaseError as error:
@@ -89,12 +95,14 @@ class StateWalker:
             self._cache_path.unlink(missing_ok=True)  # damaged inside: only a cache
             return self._walk(*arguments)
 
-    def _walk(self, base: str | None, roots: list[bytes], nested: list[bytes], git_parts: list[bytes]) -> Walked:
+    def _walk(
+        self, base: str | None, roots: list[bytes], nested: list[bytes], git_parts: list[bytes], times: bool
+    ) -> Walked:
         db = self._open()
         with closing(db), db:
             known = db.execute("SELECT tree FROM base").fetchone()
             # Digests of another tree: a command died (or ran out of disk) before it saved the tree it had made.
-            run = _Walk(self, db, base if known == (base,) else None)
+            run = _Walk(self, db, base if known == (base,) else None, times)
             for path in git_parts:
                 run.root(path, plain=True)
             for path in sorted(roots):
@@ -125,10 +133,12 @@ class StateWalker:
 class _Walk:
     """One walk: what was met, and the edits it leads to."""
 
-    def __init__(self, owner: StateWalker, db: sqlite3.Connection, base: str | None) -> None:
+    def __init__(self, owner: StateWalker, db: sqlite3.Connection, base: str | None, times: bool) -> None:
         self._o = owner
         self._db = db
         self._base = base
+        self._times = times
+        self._timed: list[bytes] = []
         self._editor = TreeEditor(owner._objects, base)
         self._digests: dict[bytes, int] = {} if base is None else dict(db.execute("SELECT path, digest FROM folders"))
         if base is None:
@@ -279,7 +289,10 @@ class _Walk:
         old = self._editor.get(path)
         if old != entry:
             # Times of a directory alone make no new checkpoint; they come along with a real change.
-            self._changed = self._changed or not (entry.is_dir and entry.same_value(old))
+            only_time = entry.is_dir and entry.same_value(old)
+            self._changed = self._changed or self._times or not only_time
+            if only_time:
+                self._timed.append(path)
             self._editor.set(path, entry)
 
     def _remove(self, path: bytes) -> None:
@@ -299,6 +312,8 @@ class _Walk:
                 self._remove(path)
             self._db.execute("DELETE FROM folders WHERE path = ?", (path,))
         if not self._changed:
+            # Not in any tree yet, so the next walk must see them again.
+            self._db.executemany("UPDATE folders SET digest = -1 WHERE path = ?", [(path,) for path in self._timed])
             return Walked(self._base, False, self._skipped)
         tree = self._editor.write()
         self._o._objects.flush()

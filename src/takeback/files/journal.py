@@ -36,6 +36,7 @@ class Journal:
     session: str | None = None
     task: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
+    seq: int = 0  # the newest event when it began: its own comes after
 
 
 def write(workspace: Workspace, journal: Journal) -> None:
@@ -50,6 +51,7 @@ def write(workspace: Workspace, journal: Journal) -> None:
         "session": journal.session,
         "task": journal.task,
         "data": journal.data,
+        "seq": journal.seq,
         "paths": [[path.decode("latin-1"), now, want] for path, (now, want) in plan.paths.items()],
         "folder_times": [[path.decode("latin-1"), time] for path, time in plan.folder_times.items()],
         "rebuild_git": plan.rebuild_git,
@@ -98,6 +100,7 @@ def read(workspace: Workspace) -> Journal | None:
             session=doc["session"],
             task=doc["task"],
             data=doc["data"],
+            seq=doc["seq"],
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(

@@ -71,11 +71,11 @@ class Listing:
             self._expand_collapsed(collapsed, found)
         return found
 
-    def became_folders(self, dirty: Iterable[bytes], found: Found) -> None:
-        """Add what is in folders that stand where the private index has files: git's listing hides those."""
+    def became_folders(self, dirty: Iterable[bytes], found: Found) -> list[bytes]:
+        """Add what is in folders that stand where the private index has files, and return these: git hides them."""
         paths = [path for path in dirty if os.path.isdir(self._full(path)) and not os.path.islink(self._full(path))]
         if not paths:
-            return
+            return []
         nowhere = os.path.join(self._git.git_dir, b"no-index")
         inner = Listing(self._git.view(index=nowhere), self._root)
         repositories = [path for path in paths if os.path.lexists(self._full(path + b"/.git"))]
@@ -84,6 +84,7 @@ class Listing:
         plain = [path for path in paths if path not in repositories]
         if plain:
             inner._expand_collapsed(plain, found)
+        return paths
 
     def everything(self) -> Found:
         """List the whole worktree, for the first time."""

@@ -32,6 +32,7 @@ def carry_out(workspace: Workspace, recorder: Recorder, journal: Journal, *, sta
     applier = Applier(workspace, journal.plan)
     applier.preflight()
     workspace.objects.flush()
+    journal = replace(journal, seq=recorder.timeline.last_seq)
     journals.write(workspace, journal)
     return _finish(workspace, recorder, journal, applier, state=state)
 
@@ -46,16 +47,18 @@ def recover(workspace: Workspace, recorder: Recorder) -> Event | None:
     if journal is None:
         return None
     recorder.sync()
-    done = [e for e in recorder.timeline.events() if e.before == journal.own and e.kind is journal.kind]
+    done = [e for e in recorder.timeline.events(journal.seq) if e.before == journal.own and e.kind is journal.kind]
     if done:
         journals.clear(workspace)
         return done[-1]
     if workspace.has_git:
         free_dead_lock(workspace.place)
+    rest = _remaining(workspace, journal.plan)
+    Applier(workspace, Plan(folder_times=rest.folder_times)).run("")  # what the next line saves is what will be
     # Whoever found the half-done tree may have worked in it: what this overwrites must be in a checkpoint.
     found = checkpoints.take(workspace, recorder, text=f"half of {journal.kind} {' '.join(journal.targets)}", own=True)
-    rest = replace(journal, plan=_remaining(workspace, journal.plan), data={**journal.data, "found": found.id})
-    return _finish(workspace, recorder, rest, Applier(workspace, rest.plan), state=True)
+    journal = replace(journal, plan=rest, data={**journal.data, "found": found.id})
+    return _finish(workspace, recorder, journal, Applier(workspace, rest), state=True)
 
 
 def _finish(workspace: Workspace, recorder: Recorder, journal: Journal, applier: Applier, *, state: bool) -> Event:

@@ -37,8 +37,8 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Scanned:
-    """The files tree now, whether anything but directory times differs from the last scan's, and what left it for the
-    rules ignore it now: a listing of ignored files that began before the scan does not have those.
+    """The files tree now, whether anything but directory times differs from the last scan's, and what left the
+    private index: a listing of ignored files that began before the scan does not have those.
     """
 
     tree: str
@@ -82,7 +82,9 @@ class Scanner:
         candidates = {*cursor.overlay, *cursor.recheck, *cursor.skipped, *extra}
         dirty = split(_out(diff))
         found = self.listing.expand(split(_out(others)))
-        self.listing.became_folders(dirty, found)
+        dropped = set(self.listing.became_folders(dirty, found))
+        if dropped:
+            self._forget(dropped)
         candidates |= found.files
         candidates.update(dirty)
         candidates = with_databases(candidates)
@@ -98,10 +100,10 @@ class Scanner:
         self._check_growth(cursor, candidates)
         editor = TreeEditor(self._objects, cursor.tree)
         moved = self._examine(cursor, editor, candidates, set(dirty) | found.files)
-        dropped: set[bytes] = set()
         if rules != cursor.rules or any(path.rpartition(b"/")[2] == b".gitignore" for path in moved):
-            dropped = self._drop_ignored(cursor, editor)
-            moved |= dropped
+            ignored = self._drop_ignored(cursor, editor)
+            moved |= ignored
+            dropped |= ignored
             cursor.rules = rules
         changed = self._edit_dirs(cursor, editor, gone, moded, new_dirs)
         if not (moved or changed):
@@ -413,13 +415,16 @@ class Scanner:
         if dropped:
             dropped -= set(self._tracked())
         if dropped:
-            feed = b"".join(path + b"\0" for path in dropped)
-            self._mark_unsaved()
-            self._git.run("update-index", "--force-remove", "-z", "--stdin", feed=feed)
+            self._forget(dropped)
             for path in dropped:
                 cursor.overlay.pop(path, None)
                 editor.remove(path)
         return dropped
+
+    def _forget(self, paths: Iterable[bytes]) -> None:
+        self._mark_unsaved()
+        feed = b"".join(path + b"\0" for path in paths)
+        self._git.run("update-index", "--force-remove", "-z", "--stdin", feed=feed)
 
     def _fold(self, cursor: Cursor) -> None:
         """Move trusted values of the overlay into the private index.

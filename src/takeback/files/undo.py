@@ -189,6 +189,7 @@ class _Maker:
         for path, above in plans.blocked(self._w, plan).items():
             self._conflict(path, f"{names.show(above)} is no folder any more")
         self._leave_out_conflicts()
+        plan.touches_state |= any(self._now.in_state(path) for path in plan.paths)
         return plan
 
     def _leave_out_conflicts(self) -> None:

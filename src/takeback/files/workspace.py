@@ -131,7 +131,7 @@ class Workspace:
         """Notice cheaply that `.git` came or went."""
         dot_git = self.place.root + b"/.git"
         if (os.path.isfile(dot_git) or os.path.exists(dot_git + b"/HEAD")) != self.has_git:
-            self.found_git()
+            self.found_git()  # asked again each time while a `.git` is there that git does not understand
 
     def gitstate(self) -> GitState:
         """Return the saver of the repository's own state."""
@@ -149,7 +149,7 @@ class Workspace:
         """Return the paths of the project's own `.git` that are saved as state."""
         if not self.has_git:
             return []
-        parts = [b".git/config", b".git/config.worktree", b".git/hooks", b".git/info"]
+        parts = [b".git/config", b".git/config.worktree", b".git/hooks", b".git/info", b".git/modules"]
         if os.path.isfile(self.place.root + b"/.git"):
             parts.append(b".git")
         return parts

@@ -38,10 +38,20 @@ class Finished:
     err: bytes
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+def end_running() -> None:
+    """End every process that was started and not finished, for when what wanted their answers is given up."""
+    for popen in list(_running):
+        end(popen)
+
+
 class Child:
     """A started process whose output is collected by `finish`."""
 
     def __init__(self, popen: subprocess.Popen[bytes], feed: bytes | None) -> None:
+        _running.add(popen)
         self._popen = popen
         self._feed = feed
 
@@ -52,6 +62,8 @@ class Child:
         except BaseException:
             end(self._popen)
             raise
+        finally:
+            _running.discard(self._popen)
         return Finished(self._popen.returncode, out or b"", err or b"")
 
 
