@@ -247,3 +247,45 @@ def test_a_checkpoint_killed_at_any_write_costs_nothing(which: str, tmp_path: Pa
         except AssertionError as error:
             wrong.append(f"{at}: {error}")
     assert wrong == []
+
+
+def test_a_killed_restore_is_not_taken_for_an_earlier_one_that_changed_nothing(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    project = world.project
+    first = project.checkpoint()
+    target = project.moment()
+    _wreck(project)
+    second = project.checkpoint()
+    project.tb("restore", second, "--refs", "--yes")
+    killer = Killer(world.home, tmp_path)
+    world.save()
+    world.again()
+    killer.count(project, "restore", first, "--refs", "--yes")
+    # In the middle of the visible changes, with the same own checkpoint as the restore that changed nothing.
+    renames = [number for number, one in enumerate(killer.writes(), 1) if "/project/.takeback-stage" in one]
+    world.again()
+    assert killer.kill(project, renames[-3], "restore", first, "--refs", "--yes")
+    project.tb("checkpoint")
+    assert target.changes() == []
+    assert doctor_says(project) == []
+
+
+def test_work_done_in_a_half_restored_tree_is_in_a_checkpoint(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    project = world.project
+    first = project.checkpoint()
+    target = project.moment()
+    _wreck(project)
+    world.save()
+    killer = Killer(world.home, tmp_path)
+    world.again()
+    killer.count(project, "restore", first, "--refs", "--yes")
+    renames = [number for number, one in enumerate(killer.writes(), 1) if "/project/.takeback-stage" in one]
+    world.again()
+    killer.kill(project, renames[-3], "restore", first, "--refs", "--yes")
+    project.write("src/lib/util.py", "an hour of work\n")
+    project.tb("checkpoint")
+    assert target.changes() == []
+    (found,) = [event["id"] for event in project.tb("log")["events"] if event["text"].startswith("half of")]
+    project.tb("restore", found, "src/lib/util.py")
+    assert project.read("src/lib/util.py") == b"an hour of work\n"
