@@ -20,3 +20,26 @@ def test_a_file_where_the_folder_of_a_path_was_is_a_conflict(plain: Project, ope
     with pytest.raises(Conflict, match=r"src/lib/util\.py"):
         project.undo()
     assert plain.tree() == then
+
+
+def test_what_is_ignored_since_the_step_is_not_in_the_checkpoint_after_its_undo(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    with project.step("make"):
+        plain.write("made.log", "made\n")
+    plain.write(".gitignore", "*.log\n")
+    project.undo()
+    project.restore(project.checkpoint().id)
+    assert not plain.exists("made.log")
+    after = project.log()[0].after
+    assert after is not None
+    project.restore(after, to=plain.at("../copy"))
+    assert not plain.exists("../copy/made.log")
+
+
+def test_an_ignored_file_is_undone_where_there_was_none_before(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    with project.step("make"):
+        plain.write(".gitignore", ".env\n")
+        plain.write(".env", "TOKEN=1\n")
+    project.undo()
+    assert not plain.exists(".env")

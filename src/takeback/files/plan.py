@@ -21,7 +21,7 @@ from takeback.files.objects import Objects
 from takeback.files.tree import TreeEditor
 from takeback.files.workspace import Workspace
 from takeback.host.git import split
-from takeback.model import Action, Checkpoint, Entry, NotCovered
+from takeback.model import Action, Checkpoint, Entry, Kind, NotCovered
 
 Pairs = dict[bytes, tuple[Entry | None, Entry | None]]
 
@@ -90,11 +90,12 @@ class Snapshot:
         self.not_covered = checkpoints.read_not_covered(workspace.objects, self.parts)
         self._w = workspace
         self._files = TreeEditor(workspace.objects, self.parts.files)
-        self._state = TreeEditor(workspace.objects, self.parts.state) if self.parts.state else None
+        # No tree is an empty one: there was nothing that git ignores.
+        self._state = TreeEditor(workspace.objects, self.parts.state) if checkpoint.kind is Kind.STATE else None
 
     @property
     def has_state(self) -> bool:
-        return self.parts.state is not None
+        return self._state is not None
 
     def get(self, path: bytes) -> Entry | None:
         """Return what the checkpoint holds at a path."""

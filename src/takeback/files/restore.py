@@ -188,6 +188,8 @@ def restore_to(
         if made and not os.listdir(target):
             os.rmdir(target)
         raise
+    finally:
+        elsewhere.close()
     return result
 
 
