@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tests.files.conftest import Open
 from tests.support.cli import Project
 
 
@@ -26,3 +27,29 @@ def test_a_file_added_against_the_rules_stays_in_every_checkpoint(repo: Project)
     os.unlink(repo.at("debug.log"))
     repo.tb("restore", kept)
     assert repo.read("debug.log") == b"log\n"
+
+
+def test_an_ignored_folder_is_saved_where_a_file_was(repo: Project, opened: Open) -> None:
+    project = opened(repo)
+    project.checkpoint()
+    repo.sh("rm README.md; mkdir README.md; echo x > README.md/inner; echo README.md >> .gitignore")
+    kept = project.checkpoint().id
+    repo.sh("rm -r README.md")
+    project.restore(kept)
+    assert repo.read("README.md/inner") == b"x\n"
+
+
+def test_a_file_that_an_undo_puts_into_the_index_against_the_rules_is_saved_after_it(
+    repo: Project, opened: Open
+) -> None:
+    project = opened(repo)
+    kept = project.checkpoint().id
+    repo.git("add", "-f", "debug.log")
+    with project.step("unstage"):
+        repo.git("rm", "-q", "--cached", "debug.log")
+    project.undo()
+    last = project.checkpoint(state=False).id
+    os.unlink(repo.at("debug.log"))
+    project.restore(last)
+    assert repo.read("debug.log") == b"log\n"
+    assert kept != last
