@@ -17,3 +17,16 @@ def test_loose_objects_keep_their_mtime_when_a_checkpoint_would_write_the_same(r
     before = gitstate.raw(repo.root)
     repo.checkpoint()
     assert gitstate.raw_difference(before, gitstate.raw(repo.root)) == []
+
+
+def test_a_pack_that_git_itself_made_younger_stays_so(repo: Project) -> None:
+    repo.git("gc", "-q")
+    repo.checkpoint()
+    folder = repo.at(".git/objects/pack")
+    for name in os.listdir(folder):
+        os.utime(os.path.join(folder, name), (1_500_000_000, 1_500_000_000))
+    repo.write("src/app.py", "other\n")
+    repo.git("add", "src/app.py")
+    before = gitstate.raw(repo.root)
+    repo.checkpoint()
+    assert gitstate.raw_difference(before, gitstate.raw(repo.root)) == []

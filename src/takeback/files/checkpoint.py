@@ -134,6 +134,7 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     w.refresh()
     cursor = w.cursor
     w.databases.begin(cursor.databases)
+    gitstate.note_link_times(cursor)
     rules = w.rules()
     state, paths = asked.state, asked.paths
     if cursor.tree is None or cursor.last == "":

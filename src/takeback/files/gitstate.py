@@ -416,6 +416,15 @@ def _object_folders(first: bytes) -> list[bytes]:
     return found
 
 
+def note_link_times(cursor: Cursor) -> None:
+    """Remember the mtimes of the project's packs: its own git freshens them too, and that is not ours to take back."""
+    for path in list(cursor.links):
+        try:
+            cursor.links[path] = os.stat(path).st_mtime_ns
+        except OSError:
+            del cursor.links[path]
+
+
 def restore_link_times(cursor: Cursor) -> None:
     """Give the project's packs their mtime back where git "freshened" them through our hard link."""
     for path, mtime in list(cursor.links.items()):
