@@ -104,7 +104,7 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     face = Face()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         # As an exception, so that children are ended and locks let go before we are.
         signal.signal(number, _stop)
     try:
@@ -133,7 +133,9 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
 
 
 def _stop(number: int, _: object) -> None:
-    raise SystemExit(128 + number)
+    from takeback.host import process
+
+    process.interrupt(KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number))
 
 
 def _occupy_standard_streams() -> None:

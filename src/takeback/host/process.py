@@ -10,7 +10,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -45,6 +46,30 @@ def end_running() -> None:
     """End every process that was started and not finished, for when what wanted their answers is given up."""
     for popen in list(_running):
         end(popen)
+
+
+_interruption: list[BaseException] = []
+_starting = 0
+
+
+def interrupt(why: BaseException) -> None:
+    """Raise `why` here, for a signal handler; while a child is being started, once it is known and can be ended."""
+    if _starting:
+        _interruption.append(why)
+    else:
+        raise why
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    global _starting
+    _starting += 1
+    try:
+        yield
+    finally:
+        _starting -= 1
+        if _interruption and not _starting:
+            raise _interruption.pop()
 
 
 class Child:
@@ -83,7 +108,8 @@ def start(
     if stdin is None:
         stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
     output = subprocess.PIPE if stdout is None else stdout
-    return Child(_spawn(argv, env, cwd, stdin, output, subprocess.PIPE), feed)
+    with _uninterrupted():
+        return Child(_spawn(argv, env, cwd, stdin, output, subprocess.PIPE), feed)
 
 
 def pipe(
