@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from takeback.errors import GitFailed, IndexLocked
-from takeback.files.gitparts import IndexValue, Refs
+from takeback.files.gitparts import IndexValue, Refs, read_index
 from takeback.files.gitstate import UNFINISHED
 from takeback.files.objects import Objects, receive_pack
 from takeback.files.place import Place
@@ -34,13 +34,11 @@ class GitPlan:
     head: str | None = None  # as in Refs.head
     stash: tuple[tuple[str, str], ...] | None = None
     unfinished: str | None = None  # tree, "" for none at all
+    objects: list[str] = field(default_factory=list)  # tips to bring back with all they lead to
 
     def __bool__(self) -> bool:
-        return bool(self.index or self.refs or self.symbolic) or (self.head, self.stash, self.unfinished) != (
-            None,
-            None,
-            None,
-        )
+        changes = bool(self.index or self.refs or self.symbolic or self.objects)
+        return changes or any(part is not None for part in (self.head, self.stash, self.unfinished))
 
 
 class GitRestorer:
@@ -65,6 +63,8 @@ class GitRestorer:
 
     def apply(self, plan: GitPlan, reason: str) -> None:
         """Make the changes; each part is skipped where it already is as wanted, so that a dead run can be repeated."""
+        if plan.objects:
+            receive_pack(self._user, self._store, plan.objects, [], self._scratch)
         self._bring_objects(plan)
         self._move_refs(plan, reason)
         if plan.stash is not None:
@@ -313,6 +313,18 @@ def refs_between(now: Refs, wanted: Refs, elsewhere: set[str]) -> dict[str, tupl
         if old != new:
             result[name] = (old, new)
     return result
+
+
+def lost_objects(place: Place, store: Git, objects: Objects, refs: Refs, index: str | None) -> list[str]:
+    """Return what to bring back whole when the repository no longer has what its own refs name; else nothing."""
+    tips = [oid for oid, kind in refs.refs.values() if kind != "missing"] + [oid for oid, _ in refs.stash]
+    if not place.repository().missing(tips):
+        return []
+    entries = read_index(objects, index).entries
+    objects.flush()
+    wanted = sorted({*tips, entries})
+    absent = store.missing(wanted)
+    return [oid for oid in wanted if oid not in absent]
 
 
 def init_repository(root: bytes, object_format: str) -> None:

@@ -25,7 +25,7 @@ from takeback.files.cursor import Cursor
 from takeback.files.objects import Objects, receive_pack
 from takeback.files.place import Place
 from takeback.files.reader import SLACK_NS
-from takeback.host.git import Git, split
+from takeback.host.git import Git, checked, split
 from takeback.model import NotCovered
 
 INDEX_MAGIC = b"takeback-index 1\n"
@@ -285,7 +285,8 @@ class GitState:
 
     def _read_refs(self, cursor: Cursor) -> tuple[list[bytes], set[str], set[str]]:
         """Return (lines of the refs blob, commits to keep, other objects to keep)."""
-        listing = self._user.start("for-each-ref", "--format=%(objectname) %(objecttype) %(refname) %(symref)")
+        # Not the type: one ref to a missing object would end the whole listing.
+        listing = self._user.start("for-each-ref", "--format=%(objectname) %(refname) %(symref)")
         head = read_head(self._place, self._user)
         lines = [head]
         tips: set[str] = set()
@@ -293,17 +294,22 @@ class GitState:
         if not head.startswith(b"HEAD ref ") and head != b"HEAD":
             tips.add(head.split(b" ")[1].decode())
         stash = False
-        done = listing.finish()
-        for line in done.out.splitlines():
-            oid, kind, name, target = (*line.split(b" "), b"")[:4]
+        found: list[tuple[bytes, bytes]] = []
+        for line in checked(("for-each-ref",), listing.finish()).out.splitlines():
+            oid, name, target = (*line.split(b" "), b"")[:3]
             if name.startswith(b"refs/checkpoints/"):
                 continue  # our own, anchored there by a setting
             if target:
                 lines.append(b"sym %b %b" % (target, name))
-                continue
-            lines.append(b"ref %b %b %b" % (oid, kind, name))
-            (tips if kind == b"commit" else kept).add(oid.decode())
+            else:
+                found.append((oid, name))
             stash = stash or name == b"refs/stash"
+        types = self._types({oid.decode() for oid, _ in found}, cursor)
+        for oid, name in found:
+            kind = types[oid.decode()]
+            lines.append(b"ref %b %b %b" % (oid, kind.encode(), name))
+            if kind != "missing":
+                (tips if kind == "commit" else kept).add(oid.decode())
         if stash:
             for entry in read_stash(self._user):
                 lines.append(b"stash " + entry)
@@ -313,6 +319,18 @@ class GitState:
             lines.append(b"tip " + oid.encode())
             tips.add(oid)
         return lines, tips, kept
+
+    def _types(self, oids: set[str], cursor: Cursor) -> dict[str, str]:
+        """Return the type of each object, `missing` where there is none; what was asked before is remembered."""
+        known: dict[str, str] = cursor.git.get("types", {})
+        asked = sorted(oid for oid in oids if known.get(oid, "missing") == "missing")
+        if asked:
+            out = self._user.run(
+                "cat-file", "--batch-check=%(objectname) %(objecttype)", feed="\n".join(asked).encode()
+            )
+            known = {**known, **dict(line.split(" ", 1) for line in out.decode().splitlines())}
+        cursor.git["types"] = {oid: known[oid] for oid in oids}
+        return dict(cursor.git["types"])
 
     # -- unfinished operations -----------------------------------------------------------------------------------
 

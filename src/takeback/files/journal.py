@@ -91,6 +91,7 @@ def read(workspace: Workspace) -> Journal | None:
                     head=git["head"],
                     stash=None if git["stash"] is None else tuple((oid, text) for oid, text in git["stash"]),
                     unfinished=git["unfinished"],
+                    objects=git["objects"],
                 ),
             ),
             kind=EventKind(doc["kind"]),

@@ -64,6 +64,8 @@ class Plan:
             result.append(Action(b"HEAD", "move", "refs"))
         if self.git.stash is not None:
             result.append(Action(b"refs/stash", "move", "refs"))
+        if self.git.objects:
+            result.append(Action(b".git/objects", "write", "refs"))
         if self.git.unfinished is not None:
             result.append(Action(b".git", "unfinished operation", "refs"))
         return result

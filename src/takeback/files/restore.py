@@ -14,7 +14,7 @@ from takeback.files import checkpoint as checkpoints
 from takeback.files import gitparts, names, tree
 from takeback.files import plan as plans
 from takeback.files.apply import Applier
-from takeback.files.gitrestore import GitPlan, held_elsewhere, refs_between
+from takeback.files.gitrestore import GitPlan, held_elsewhere, lost_objects, refs_between
 from takeback.files.journal import Journal
 from takeback.files.operation import carry_out
 from takeback.files.place import Place
@@ -125,6 +125,8 @@ def _plan_git(w: Workspace, plan: Plan, now: Snapshot, wanted: Snapshot, chosen:
     old, new = gitparts.read_refs(w.objects, now.parts.refs), gitparts.read_refs(w.objects, wanted.parts.refs)
     if chosen:
         return
+    if w.has_git:
+        plan.git.objects = lost_objects(w.place, w.store, w.objects, new, wanted.parts.index)
     if refs:
         elsewhere = set() if plan.rebuild_git else held_elsewhere(w.place)
         plan.git.refs = refs_between(old, new, elsewhere)

@@ -21,7 +21,7 @@ from takeback.files import checkpoint as checkpoints
 from takeback.files import gitparts, names
 from takeback.files import plan as plans
 from takeback.files.apply import Applier
-from takeback.files.gitrestore import held_elsewhere
+from takeback.files.gitrestore import held_elsewhere, lost_objects
 from takeback.files.journal import Journal
 from takeback.files.operation import carry_out
 from takeback.files.plan import Plan, Snapshot
@@ -359,6 +359,7 @@ class _Maker:
             elif value != new:
                 self._conflict(b"index: " + path, "staged again since")
         self._move_refs(was, want, now)
+        self._plan.git.objects = lost_objects(w.place, w.store, w.objects, want, end.parts.index)
         if start.parts.unfinished != end.parts.unfinished:
             head = self._plan.git.head
             refs = {**{name: oid for name, (oid, _) in now.refs.items()}, **{
