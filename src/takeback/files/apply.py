@@ -366,7 +366,7 @@ class Folders:
             os.rename(staged, name, dst_dir_fd=fd)
         except OSError as error:
             if error.errno != errno.EXDEV:
-                raise
+                raise OSError(error.errno, error.strerror, path) from error
             # Another filesystem is mounted inside the project: copy beside the target, then rename.
             near = b".takeback-stage.%d" % os.getpid()
             shutil.copy2(staged, os.path.join(self._w.real(path.rpartition(b"/")[0]), near), follow_symlinks=False)

@@ -63,8 +63,9 @@ class GitState:
         self._scratch = scratch
         self._copy = os.path.join(scratch, b"index.copy")
         self._now_ns = now_ns
-        # To make files of a sparse index's folders writes trees (see `_private`), so git must not while it reads one.
-        as_it_is = {"index.sparse": "true", "sparse.expectFilesOutsideOfPatterns": "true"}
+        # To make files of a sparse index's folders writes trees, and so does the reverse: git reads it as it is.
+        sparse = str(_has_sparse_folders(self._git_dir)).lower()
+        as_it_is = {"index.sparse": sparse, "sparse.expectFilesOutsideOfPatterns": "true"}
         self._user = place.repository().view(settings=as_it_is)
         # Sees no object of the user's: git gives an object that it would write, and that is there already, a new mtime.
         self._private = self._user.view(index=self._copy, objects=os.path.join(store.git_dir, b"objects"))
@@ -393,6 +394,17 @@ def _stamp_of(git_dir: bytes) -> Stamps:
             continue
         stamp.append([path.decode("latin-1"), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino])
     return stamp
+
+
+def _has_sparse_folders(git_dir: bytes) -> bool:
+    """Whether the index may hold folders as single entries (index-format, extension `sdir`)."""
+    if not os.path.exists(os.path.join(git_dir, b"info", b"sparse-checkout")):
+        return False
+    try:
+        with open(os.path.join(git_dir, b"index"), "rb") as file:
+            return b"sdir" in file.read()
+    except OSError:
+        return False
 
 
 def read_head(place: Place, user: Git) -> bytes:

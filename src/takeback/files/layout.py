@@ -1,7 +1,7 @@
 """Where takeback keeps a project's data, and which projects there are.
 
 ```
-DATA/README  DATA/VERSION
+DATA/README  DATA/VERSION  DATA/lock
 DATA/git                         which git was found new enough
 DATA/projects/KEY/project.json   identity and places of the project
                   lock           taken for ids, refs and the timeline
@@ -107,6 +107,12 @@ class ProjectDir:
             raise StoreReadOnly(found=self.found_format, known=FORMAT)
 
 
+def _clean(folder: Path) -> None:
+    """Remove temporary files of a dead command; the folder is locked."""
+    for left in folder.glob(".tmp-*"):
+        left.unlink(missing_ok=True)
+
+
 class DataDir:
     """The data directory of one user."""
 
@@ -117,8 +123,10 @@ class DataDir:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (self.path / "VERSION").exists():
             os.chmod(self.path, 0o700)
-            atomic.write_bytes(self.path / "README", _README.encode())
-            atomic.write_bytes(self.path / "VERSION", f"{FORMAT}\n".encode())
+            with locks.held(self.path / "lock", what="making the data directory", wait=_LOCK_WAIT):
+                _clean(self.path)
+                atomic.write_bytes(self.path / "README", _README.encode())
+                atomic.write_bytes(self.path / "VERSION", f"{FORMAT}\n".encode())
 
     def open(self, place: Place) -> ProjectDir:
         """Return the project's data, made when missing.
@@ -150,7 +158,10 @@ class DataDir:
         path = self.path / "projects" / key
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Two first commands at once: without the lock `git init` fails, and one worktree's root is lost.
-        with locks.held(path / "lock", what="making the store", wait=_LOCK_WAIT):
+        with locks.held(path / "lock", what="making the store", wait=_LOCK_WAIT) as died:
+            if died:
+                _clean(path)
+                _clean(path / "store.git" / "info")
             known = self._known(key)
             if known is None:
                 made = ProjectDir(path, key, place.object_format, place.identity, (), place.git_dir is not None)

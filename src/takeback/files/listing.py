@@ -50,6 +50,16 @@ class Listing:
         """Return paths of the private index that the rules now ignore."""
         return set(split(self._git.run("ls-files", "-c", "-i", "--exclude-standard", "-z")))
 
+    def ignored_of(self, paths: Iterable[bytes]) -> set[bytes]:
+        """Return those of `paths`, on disk or not, that the rules ignore."""
+        # check-ignore knows no literal pathspecs; `./` in front keeps a name like `:(x)` a name.
+        feed = b"".join(b"./" + path + b"\0" for path in paths)
+        if not feed:
+            return set()
+        plain = {"GIT_LITERAL_PATHSPECS": "0"}
+        out = self._git.run("check-ignore", "--no-index", "-z", "--stdin", feed=feed, ok=(0, 1), env=plain)
+        return {path[2:] for path in split(out)}
+
     def expand(self, others: Iterable[bytes]) -> Found:
         """Turn the answer of `start_others` into files, directories and nested repositories."""
         found = Found()

@@ -17,10 +17,10 @@ from takeback.files import checkpoint as checkpoints
 from takeback.files import names, tree
 from takeback.files.checkpoint import Parts
 from takeback.files.gitrestore import GitPlan
+from takeback.files.listing import Listing
 from takeback.files.objects import Objects
 from takeback.files.tree import TreeEditor
 from takeback.files.workspace import Workspace
-from takeback.host.git import split
 from takeback.model import Action, Checkpoint, Entry, Kind, NotCovered
 
 Pairs = dict[bytes, tuple[Entry | None, Entry | None]]
@@ -144,11 +144,7 @@ class Snapshot:
                     with open(os.path.join(folder, inner), "wb") as file:
                         file.write(self._w.objects.read(entry.oid, "blob"))
             git = self._w.store.view(work_tree=folder, index=os.path.join(folder, b".no-index"))
-            # check-ignore knows no literal pathspecs; `./` in front keeps a name like `:(x)` a name.
-            feed = b"".join(b"./" + path + b"\0" for path in paths)
-            plain = {"GIT_LITERAL_PATHSPECS": "0"}
-            out = git.run("check-ignore", "--no-index", "-z", "--stdin", feed=feed, ok=(0, 1), env=plain)
-            return {path[2:] for path in split(out)}
+            return Listing(git, folder).ignored_of(paths)
 
 
 def between(workspace: Workspace, now: Snapshot, wanted: Snapshot) -> tuple[Pairs, bool]:

@@ -216,6 +216,7 @@ class Scanner:
             if seen is not None and stat.S_ISDIR(seen.st_mode):
                 cursor.dirs[path] = _dir_stamp(seen)
                 editor.set(path, Entry(*cursor.dirs[path][:4], ""))
+        self._watch(cursor, tracked)
         self._examine(cursor, editor, odd | found.special, odd)
         return Scanned(self._finish(cursor, editor), True)
 
@@ -371,29 +372,28 @@ class Scanner:
             for record in split(self._git.run("ls-files", "-s", "-z", "--", *quiet[at : at + _SPECS])):
                 head, _, name = record.partition(b"\t")
                 known[name] = head.split(b" ")[1].decode()
+        settled = self._now_ns() - COARSE_SLACK_NS
         forced: set[bytes] | None = None
         for path in quiet:
             old = editor.get(path)
             if old is not None and old.is_dir:
                 old = None
             found = self._reader.look(path)
-            entry: Entry | None = None
             is_file = found is not None and not stat.S_ISDIR(found.st_mode)
             if is_file and path not in known:
                 forced = set(self._tracked()) if forced is None else forced
-                if path in forced:  # by `git add -f`: ignored, and the user's all the same
-                    if self._take(cursor, editor, path, old, self._reader.read(path, cursor.overlay[path], old)):
-                        moved.add(path)
-                    continue
-            if path in known and found is not None and is_file:
-                entry = Entry(found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns, known[path])
-            del cursor.overlay[path]
-            if entry == old:
+            if is_file and (path in known or (forced and path in forced)):  # `git add -f`: ignored, yet the user's
+                seen = self._reader.read(path, cursor.overlay[path], old)
+                if self._take(cursor, editor, path, old, seen):
+                    moved.add(path)
+                # The index compares whole seconds: it may be believed when its bytes are right and can only age.
+                if isinstance(seen, Seen) and seen.trusted and seen.entry.oid == known.get(path):
+                    if seen.stamp.ctime_ns < settled:
+                        del cursor.overlay[path]
                 continue
-            moved.add(path)
-            if entry is not None:
-                editor.set(path, entry)
-            else:
+            del cursor.overlay[path]
+            if old is not None:
+                moved.add(path)
                 editor.remove(path)
         return moved
 
@@ -412,14 +412,21 @@ class Scanner:
     def _drop_ignored(self, cursor: Cursor, editor: TreeEditor) -> set[bytes]:
         """Files that the rules now ignore leave the private index and the tree, unless the user's index has them."""
         dropped = self.listing.index_ignored()
-        if dropped:
-            dropped -= set(self._tracked())
+        tracked = set(self._tracked())
+        self._watch(cursor, tracked)
+        dropped -= tracked
         if dropped:
             self._forget(dropped)
             for path in dropped:
                 cursor.overlay.pop(path, None)
                 editor.remove(path)
         return dropped
+
+    def _watch(self, cursor: Cursor, tracked: set[bytes]) -> None:
+        """Look at ignored paths of the user's index that are not on disk every time: no listing will show them."""
+        gone = [path for path in tracked if path not in cursor.overlay and self._reader.look(path) is None]
+        for path in self.listing.ignored_of(gone):
+            cursor.overlay[path] = None
 
     def _forget(self, paths: Iterable[bytes]) -> None:
         self._mark_unsaved()
@@ -438,6 +445,8 @@ class Scanner:
             if (seen is None or (seen.trusted and seen.stamp.ctime_ns < settled)) and not names.has_dot_git(path)
         ]
         try:
+            # Anew, for git keeps an entry whose stat data agree, in whole seconds.
+            self._forget(folded)
             self._update_index(folded)
         except GitFailed:
             return  # the overlay stays as it is; the index is only a cache

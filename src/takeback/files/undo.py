@@ -238,9 +238,10 @@ class _Maker:
         now = self._current(path)
         if _is_dir(was) or _is_dir(want):
             self._decide_folder(path, was, want, now)
+        elif was is not None and _same(was, want):
+            if was.same_value(now) and now is not None and now.mtime_ns == was.mtime_ns:
+                self._wants[path] = want  # only the time differed, and nobody set another since
         elif _same(now, was):
-            if _same(was, want) and now is not None and was is not None and now.mtime_ns != was.mtime_ns:
-                return  # only the time differed, and somebody set another since
             self._wants[path] = want
         elif _same(now, want):
             return

@@ -71,7 +71,10 @@ def show(
         changes = _changes(workspace, before, mine) if before is not None else []
         return event, mine, changes
     if event.before and event.after and event.before != event.after:
-        return event, None, _changes(workspace, checkpoint(event.before), checkpoint(event.after))
+        before, after = store.checkpoint(event.before), store.checkpoint(event.after)
+        if before is None or after is None:  # `gc` took it
+            return replace(event, data={**event.data, "removed": event.after if before else event.before}), None, []
+        return event, None, _changes(workspace, before, after)
     return event, None, []
 
 
