@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from tests.files.conftest import Open
 from tests.support.cli import Project
@@ -53,3 +54,48 @@ def test_a_file_that_an_undo_puts_into_the_index_against_the_rules_is_saved_afte
     project.restore(last)
     assert repo.read("debug.log") == b"log\n"
     assert kept != last
+
+
+def test_two_changes_in_one_second_are_both_seen(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    while time.time() % 1 > 0.1:  # so that all of it is likely to be in one second; it must hold in any case
+        pass
+    plain.write("keys/id", "one\n", mode=0o644)
+    os.utime(plain.at("keys/id"), (10**9, 10**9))
+    project.checkpoint()
+    plain.write("README.md", "other\n")
+    project.checkpoint()
+    os.chmod(plain.at("keys/id"), 0o600)
+    project.checkpoint()
+    plain.write("keys/id", "two\n")
+    os.utime(plain.at("keys/id"), (10**9, 10**9))
+    kept = project.checkpoint().id
+    then = plain.tree()
+    plain.write("keys/id", "three\n", mode=0o644)
+    project.restore(kept)
+    assert plain.tree()[b"keys/id"] == then[b"keys/id"]
+
+
+def test_a_tracked_file_that_comes_back_while_ignored_is_saved(repo: Project, opened: Open) -> None:
+    project = opened(repo)
+    os.unlink(repo.at("README.md"))
+    repo.write(".gitignore", "*.md\n")
+    project.checkpoint(state=False)
+    repo.write("README.md", "back\n")
+    kept = project.checkpoint(state=False).id
+    os.unlink(repo.at("README.md"))
+    project.restore(kept)
+    assert repo.read("README.md") == b"back\n"
+
+
+def test_a_tracked_file_that_comes_back_after_it_became_ignored_is_saved(repo: Project, opened: Open) -> None:
+    project = opened(repo)
+    os.unlink(repo.at("README.md"))
+    project.checkpoint(state=False)
+    repo.write(".gitignore", "*.md\n")
+    project.checkpoint(state=False)
+    repo.write("README.md", "back\n")
+    kept = project.checkpoint(state=False).id
+    os.unlink(repo.at("README.md"))
+    project.restore(kept)
+    assert repo.read("README.md") == b"back\n"
