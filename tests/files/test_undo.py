@@ -43,3 +43,14 @@ def test_an_ignored_file_is_undone_where_there_was_none_before(plain: Project, o
         plain.write(".env", "TOKEN=1\n")
     project.undo()
     assert not plain.exists(".env")
+
+
+def test_a_step_that_only_touched_a_file_deleted_since_is_undone(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    with project.step("touch and write"):
+        os.utime(plain.at("README.md"))
+        plain.write("src/app.py", "other\n")
+    os.unlink(plain.at("README.md"))
+    project.undo()
+    assert not plain.exists("README.md")
+    assert plain.read("src/app.py").startswith(b"line_0")
