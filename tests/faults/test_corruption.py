@@ -353,12 +353,7 @@ CLEANINGS: dict[str, str] = {
 }
 
 
-_NOT_YET = pytest.mark.xfail(strict=True, reason="objects of refs that did not move are not brought back")
-
-
-@pytest.mark.parametrize(
-    "cleaning", [pytest.param(one, marks=_NOT_YET) if one == "no objects" else one for one in sorted(CLEANINGS)]
-)
+@pytest.mark.parametrize("cleaning", sorted(CLEANINGS))
 def test_what_happens_to_the_projects_objects_harms_no_checkpoint(repo: Project, cleaning: str) -> None:
     repo.write("staged.txt", "only in the index\n")
     repo.git("add", "staged.txt")

@@ -107,6 +107,11 @@ class Home:
         """The user's settings file."""
         return self.path / ".config" / "takeback" / "config.toml"
 
+    def set(self, lines: str) -> None:
+        """Write the user's settings file with these lines in its `[checkpoint]` section."""
+        self.settings.parent.mkdir(parents=True, exist_ok=True)
+        self.settings.write_text(f"[checkpoint]\n{lines}\n", encoding="utf-8")
+
     def env(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the whole environment of a child: nothing of the caller's but PATH."""
         return {

@@ -51,8 +51,8 @@ _UNFINISHED = (
     "sequencer",
 )
 
-# Says that an entry has, or once had, flags beyond the first 16 bits: by itself it means nothing.
-_EXTENDED = 0x4000
+# Bookkeeping: an entry has, or once had, flags beyond the first 16 bits; it differs from the shared part of the index.
+_BOOKKEEPING = 0x4000 | 0x8000000
 
 
 class Raw(NamedTuple):
@@ -101,7 +101,7 @@ def state(repository: str | os.PathLike[str], env: Mapping[str, str]) -> State:
             found[name] = done.stdout + (b"" if done.returncode == 0 else f" (exit {done.returncode})".encode())
         debug = subprocess.run(["git", "ls-files", "--debug"], cwd=repository, env=quiet, capture_output=True)
         # Of the cached stat data only the flags are state: intent-to-add shows nowhere else so plainly.
-        flags = [int(word, 16) & ~_EXTENDED for word in re.findall(rb"flags: (\w+)", debug.stdout)]
+        flags = [int(word, 16) & ~_BOOKKEEPING for word in re.findall(rb"flags: (\w+)", debug.stdout)]
         found["index debug flags"] = b" ".join(b"%x" % one for one in flags)
     private, common = git_directories(repository)[0], git_directories(repository)[-1]
     for name in _UNFINISHED:
