@@ -18,3 +18,12 @@ def test_a_path_below_what_is_a_file_now_is_refused_before_the_first_write(plain
     with pytest.raises(OpenFileInUse, match="src"):
         project.restore(kept, ["README.md", "src/app.py"])
     assert plain.tree() == then
+
+
+def test_a_folder_that_the_checkpoint_ignored_stays(repo: Project, opened: Open) -> None:
+    project = opened(repo)
+    kept = project.checkpoint(state=False).id
+    project.checkpoint(paths=[b"build/out/app.o"])
+    repo.sh("rm -r build/out")
+    project.restore(kept)
+    assert repo.exists("build")

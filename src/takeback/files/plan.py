@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from takeback.errors import TooManyDeletes
@@ -115,20 +115,21 @@ class Snapshot:
         """Whether the checkpoint says it does not hold this path or a directory above it."""
         return any(path == item.path or path.startswith(item.path + b"/") for item in self.not_covered)
 
-    def unknown(self, paths: Iterable[bytes]) -> set[bytes]:
+    def unknown(self, others: Mapping[bytes, Entry]) -> set[bytes]:
         """Return those paths the checkpoint cannot know about: not covered, or ignored by its rules and without state.
 
-        Paths it holds are known, of course.
+        `others` is what stands there at another time. Paths the checkpoint holds are known, of course.
         """
-        asked = [path for path in paths if self.get(path) is None]
+        asked = [path for path in others if self.get(path) is None]
         result = {path for path in asked if self.uncovered(path)}
         if not self.has_state:
             result |= {path for path in asked if path.startswith(b".git/") or path == b".git"}
-            result |= self._ignored([path for path in asked if path not in result])
+            rest = [path for path in asked if path not in result]
+            result |= self._ignored(rest, [path for path in rest if others[path].is_dir])
         return result
 
-    def _ignored(self, paths: list[bytes]) -> set[bytes]:
-        """Ask git, with the checkpoint's own .gitignore files laid out in an otherwise empty folder."""
+    def _ignored(self, paths: list[bytes], folders: list[bytes]) -> set[bytes]:
+        """Ask git, with the checkpoint's own .gitignore files laid out in a folder that has else only `folders`."""
         if not paths:
             return set()
         with tempfile.TemporaryDirectory(prefix="ignore-", dir=self._w.dir.path) as text:
@@ -143,6 +144,8 @@ class Snapshot:
                     os.makedirs(os.path.join(folder, directory), exist_ok=True)
                     with open(os.path.join(folder, inner), "wb") as file:
                         file.write(self._w.objects.read(entry.oid, "blob"))
+            for path in folders:  # a rule such as `build/` is for folders only
+                os.makedirs(os.path.join(folder, path), exist_ok=True)
             git = self._w.store.view(work_tree=folder, index=os.path.join(folder, b".no-index"))
             return Listing(git, folder).ignored_of(paths)
 
@@ -171,7 +174,7 @@ def selected(path: bytes, chosen: tuple[bytes, ...]) -> bool:
 
 def settle_deletes(plan: Plan, now: Snapshot, wanted: Snapshot) -> None:
     """Take out of the plan what `wanted` cannot know about; a path it never saw is not deleted."""
-    deletes = [path for path, (_, want) in plan.paths.items() if want is None]
+    deletes = {path: have for path, (have, want) in plan.paths.items() if have is not None and want is None}
     for path in sorted(wanted.unknown(deletes)):
         del plan.paths[path]
     # What stands uncovered in the way of a write is kept too.

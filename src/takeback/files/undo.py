@@ -200,8 +200,8 @@ class _Maker:
         """Add the way from `start` to `end`, the two sides of one step."""
         pairs, state = plans.between(self._w, start, end)
         self._plan.touches_state |= state
-        unknown = end.unknown([path for path, (_, want) in pairs.items() if want is None])
-        unknown |= start.unknown([path for path, (was, _) in pairs.items() if was is None])
+        unknown = end.unknown({path: was for path, (was, _) in pairs.items() if was is not None})
+        unknown |= start.unknown({path: want for path, (_, want) in pairs.items() if want is not None})
         for item in end.not_covered:
             if item not in self._plan.not_covered:
                 self._plan.not_covered.append(item)
