@@ -30,3 +30,16 @@ def test_a_pack_that_git_itself_made_younger_stays_so(repo: Project) -> None:
     before = gitstate.raw(repo.root)
     repo.checkpoint()
     assert gitstate.raw_difference(before, gitstate.raw(repo.root)) == []
+
+
+def test_a_name_that_looks_like_an_option_is_only_a_name(repo: Project) -> None:
+    repo.write("-r", "")
+    repo.write("-x", "x\n")
+    repo.git("add", "--", "-r", "-x")
+    kept = repo.checkpoint()
+    then = repo.moment()
+    repo.git("rm", "-q", "--cached", "--", "-r", "-x")
+    repo.git("update-index", "--add", "--", "-r")
+    repo.git("update-index", "--assume-unchanged", "--", "-r")
+    repo.tb("restore", kept)
+    assert then.changes() == []

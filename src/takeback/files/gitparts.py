@@ -127,7 +127,7 @@ def _plain(mode: str, oid: str) -> IndexValue:
 
 
 def _lookup(store: Git, entries: str, path: bytes) -> IndexValue:
-    for record in split(store.run("ls-tree", "-z", "--full-tree", entries, path)):
+    for record in split(store.run("ls-tree", "-z", "--full-tree", "--", entries, path)):
         head, _, name = record.partition(b"\t")
         mode, _, oid = head.decode().split(" ")
         if name == path and mode != "040000":

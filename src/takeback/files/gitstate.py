@@ -278,7 +278,8 @@ class GitState:
         paths = [record.partition(b"\t")[2] for record in candidates]
         present: set[bytes] = set()
         for at in range(0, len(paths), 400):
-            out = self._both.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", entries, *paths[at : at + 400])
+            words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", "--")
+            out = self._both.run(*words, entries, *paths[at : at + 400])
             present.update(split(out))
         return [b"N" + record[1:] for record, path in zip(candidates, paths, strict=True) if path not in present]
 
