@@ -99,3 +99,12 @@ def test_a_tracked_file_that_comes_back_after_it_became_ignored_is_saved(repo: P
     os.unlink(repo.at("README.md"))
     project.restore(kept)
     assert repo.read("README.md") == b"back\n"
+
+
+def test_a_tracked_file_behind_what_is_a_link_now_is_not_looked_for(repo: Project, opened: Open) -> None:
+    repo.sh("rm -r src/lib; ln -s ../data src/lib")
+    project = opened(repo)
+    kept = project.checkpoint().id
+    repo.sh("rm src/lib")
+    project.restore(kept)
+    assert os.readlink(repo.at("src/lib")) == b"../data"

@@ -425,7 +425,7 @@ class Scanner:
     def _watch(self, cursor: Cursor, tracked: set[bytes]) -> None:
         """Look at ignored paths of the user's index that are not on disk every time: no listing will show them."""
         gone = [path for path in tracked if path not in cursor.overlay and self._reader.look(path) is None]
-        for path in self.listing.ignored_of(gone):
+        for path in self.listing.ignored_of(set(gone) - listings.behind_link(self._root, gone)):
             cursor.overlay[path] = None
 
     def _forget(self, paths: Iterable[bytes]) -> None:
