@@ -27,3 +27,15 @@ def test_a_folder_that_the_checkpoint_ignored_stays(repo: Project, opened: Open)
     repo.sh("rm -r build/out")
     project.restore(kept)
     assert repo.exists("build")
+
+
+def test_what_is_ignored_only_now_is_saved_before_it_is_replaced(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    kept = project.checkpoint(state=False).id
+    plain.write(".gitignore", "README.md\n")
+    plain.write("README.md", "written since\n")
+    then = plain.tree()
+    done = project.restore(kept)
+    assert plain.read("README.md").startswith(b"# Project")
+    project.undo(done.id)
+    assert plain.tree() == then

@@ -54,3 +54,22 @@ def test_a_step_that_only_touched_a_file_deleted_since_is_undone(plain: Project,
     project.undo()
     assert not plain.exists("README.md")
     assert plain.read("src/app.py").startswith(b"line_0")
+
+
+def test_a_tracked_file_that_the_rules_ignore_comes_back_also_without_state(repo: Project, opened: Open) -> None:
+    project = opened(repo)
+    repo.git("add", "-f", "debug.log")
+    with project.step("delete", state=False):
+        os.unlink(repo.at("debug.log"))
+    project.undo()
+    assert repo.read("debug.log") == b"log\n"
+
+
+def test_a_file_that_a_step_without_state_only_hid_is_not_written_over(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    with project.step("hide", state=False):
+        plain.write(".gitignore", "README.md\n")
+    plain.write("README.md", "written since\n")
+    project.undo()
+    assert plain.read("README.md") == b"written since\n"
+    assert not plain.exists(".gitignore")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from takeback.errors import TooManyDeletes
@@ -170,6 +170,13 @@ def between(workspace: Workspace, now: Snapshot, wanted: Snapshot) -> tuple[Pair
 def selected(path: bytes, chosen: tuple[bytes, ...]) -> bool:
     """Whether a path is one of `chosen` or below one; nothing chosen means everything."""
     return not chosen or any(path == one or one == b"" or path.startswith(one + b"/") for one in chosen)
+
+
+def unseen(workspace: Workspace, now: Snapshot, paths: Iterable[bytes]) -> bool:
+    """Whether something is at one of `paths` that `now`, being without state, does not hold as the rules ignore it."""
+    if now.has_state:
+        return False
+    return any(now.get(path) is None and workspace.reader.look(path) is not None for path in paths)
 
 
 def settle_deletes(plan: Plan, now: Snapshot, wanted: Snapshot) -> None:

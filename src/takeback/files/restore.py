@@ -22,7 +22,7 @@ from takeback.files.plan import Plan, Snapshot
 from takeback.files.record import Recorder
 from takeback.files.workspace import Workspace
 from takeback.host import proc
-from takeback.model import Checkpoint, EventKind, Kind, NotCovered, RestoreResult
+from takeback.model import Checkpoint, CheckpointResult, EventKind, Kind, NotCovered, RestoreResult
 
 
 def restore(
@@ -45,12 +45,13 @@ def restore(
     """
     wanted = Snapshot(workspace, checkpoint)
     state = checkpoint.kind is Kind.STATE
-    own = checkpoints.take(workspace, recorder, text=f"before restore {checkpoint.id}", state=state, own=True)
-    own_checkpoint = recorder.timeline.checkpoint(own.id)
-    assert own_checkpoint is not None
-    now = Snapshot(workspace, own_checkpoint)
+    own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=state)
     chosen = tuple(paths) or checkpoint.only
     plan = make_plan(workspace, now, wanted, chosen, refs=refs)
+    if plans.unseen(workspace, now, plan.paths):
+        state = True
+        own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=True)
+        plan = make_plan(workspace, now, wanted, chosen, refs=refs)
     if partial:
         leave_out_databases(workspace, plan)
     name_holders(workspace, plan)
@@ -75,6 +76,14 @@ def restore(
     journal = Journal(plan, EventKind.RESTORE, own.id, (checkpoint.id,), checkpoint.text)
     event = carry_out(workspace, recorder, journal, state=state)
     return replace(result, id=event.id, undo_with=f"takeback undo {event.id}")
+
+
+def take_own(w: Workspace, recorder: Recorder, text: str, *, state: bool) -> tuple[CheckpointResult, Snapshot]:
+    """Take the checkpoint that an operation is undone with, and return it opened as well."""
+    own = checkpoints.take(w, recorder, text=text, state=state, own=True)
+    checkpoint = recorder.timeline.checkpoint(own.id)
+    assert checkpoint is not None
+    return own, Snapshot(w, checkpoint)
 
 
 def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tuple[bytes, ...], *, refs: bool) -> Plan:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from takeback.errors import Conflict, Damaged
-from takeback.files import checkpoint as checkpoints
 from takeback.files import gitparts, names
 from takeback.files import plan as plans
 from takeback.files.apply import Applier
@@ -26,7 +25,7 @@ from takeback.files.journal import Journal
 from takeback.files.operation import carry_out
 from takeback.files.plan import Plan, Snapshot
 from takeback.files.record import Recorder
-from takeback.files.restore import leave_out_databases, name_holders, plan_new_git, restore
+from takeback.files.restore import leave_out_databases, name_holders, plan_new_git, restore, take_own
 from takeback.files.workspace import Workspace
 from takeback.model import Checkpoint, Entry, Event, EventKind, NotCovered, RestoreResult
 from takeback.timeline import algebra
@@ -88,10 +87,11 @@ def _run(
 ) -> RestoreResult:
     ends = [_ends(w, recorder, done, kind) for done in targets]
     state = any(start.has_state and end.has_state for start, end in ends)
-    own = checkpoints.take(w, recorder, text=f"before {kind} {targets[0].id}", state=state, own=True)
-    own_checkpoint = recorder.timeline.checkpoint(own.id)
-    assert own_checkpoint is not None
-    maker = _Maker(w, Snapshot(w, own_checkpoint), options)
+    own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=state)
+    if plans.unseen(w, now, {path for start, end in ends for path in plans.between(w, start, end)[0]}):
+        state = True
+        own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=True)
+    maker = _Maker(w, now, options)
     for done, (start, end) in zip(targets, ends, strict=True):
         maker.add(start, end, done, bool(timeline.overlapping(done)))
     plan = maker.plan()
@@ -201,7 +201,9 @@ class _Maker:
         pairs, state = plans.between(self._w, start, end)
         self._plan.touches_state |= state
         unknown = end.unknown({path: was for path, (was, _) in pairs.items() if was is not None})
-        unknown |= start.unknown({path: want for path, (_, want) in pairs.items() if want is not None})
+        # Of what the step may only not have seen, that is written which nothing stands in the place of.
+        hidden = start.unknown({path: want for path, (_, want) in pairs.items() if want is not None})
+        unknown |= {path for path in hidden if self._w.reader.look(path) is not None}
         for item in end.not_covered:
             if item not in self._plan.not_covered:
                 self._plan.not_covered.append(item)
