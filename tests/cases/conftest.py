@@ -1,10 +1,10 @@
-"""Short tier: up to three variants of every test here, spread over its list; `scripts/test --all` runs them all."""
+"""Short tier: up to two variants of every test here, spread over its list; `scripts/test --all` runs them all."""
 
 from __future__ import annotations
 
 import pytest
 
-_SHORT = 3
+_SHORT = 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
