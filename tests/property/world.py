@@ -159,9 +159,7 @@ class World:
             self.keep(done.id, seen, state=state and not chosen, chosen=chosen)
         self.asked = done.id
 
-    def step(
-        self, session: Session, state: bool, named: tuple[bytes, ...], changes: Sequence[Change], quiet: bool = False
-    ) -> None:
+    def step(self, session: Session, state: bool, named: tuple[bytes, ...], changes: Sequence[Change]) -> None:
         key = f"{session}-whole"
         self.begin(session, state, named, key)
         for change in changes:
@@ -269,9 +267,7 @@ class World:
         fresh = any("present time" in note for note in result.notes)
         state = saved.state and not saved.chosen
         chosen = chosen or saved.chosen
-        problems = expected.after_restore(
-            saved.picture, have, got, state=state, chosen=chosen, refs=refs, fresh=fresh
-        )
+        problems = expected.after_restore(saved.picture, have, got, state=state, chosen=chosen, refs=refs, fresh=fresh)
         assert not problems, f"restore of {result.targets} is not exact:\n" + "\n".join(problems)
 
     def _check_own(self, result: RestoreResult, have: Picture, state: bool) -> None:
@@ -362,9 +358,7 @@ class World:
     def _overlapped(self, deed: Deed) -> bool:
         if any(deed.start <= one <= deed.end for one in self.reversals):
             return True
-        return any(
-            one is not deed and one.start <= deed.end and one.end >= deed.start for one in self.deeds
-        )
+        return any(one is not deed and one.start <= deed.end and one.end >= deed.start for one in self.deeds)
 
     def _turn(self, verb: str, id: str | None, deed: Deed | None, options: dict[str, Any]) -> None:
         have, before = self.now(), self.everything()
@@ -408,7 +402,7 @@ class World:
         sides = (deed.after, deed.before) if verb == "undo" else (deed.before, deed.after)
         whole = shared or not self._overlapped(deed)
         named = deed.named or (b"\0",)
-        return Way(*sides, (lambda path: True) if whole else lambda path: expected.selected(path, named), whole, deed.state)
+        return Way(*sides, lambda path: whole or expected.selected(path, named), whole, deed.state)
 
 
 # -- many projects alike, old enough to be believed -------------------------------------------------------------------
@@ -466,8 +460,18 @@ class Pool:
         root.mkdir()
         if self.with_git:
             hands.git("init", "-q", "--template=", "-b", "main")
-        for number, path in enumerate((b"a.txt", b"b.bin", b"run.sh", b"d/x", b"d/e/z", b"\xff\xfe", b"build/o", b".env")):
-            hands.make(("write", path, (3, 5, 1, 3, 7, 8, 6, 2)[number]))
+        files = {
+            b"a.txt": 3,
+            b"b.bin": 5,
+            b"run.sh": 1,
+            b"d/x": 3,
+            b"d/e/z": 7,
+            b"\xff\xfe": 8,
+            b"build/o": 6,
+            b".env": 2,
+        }
+        for path, number in files.items():
+            hands.make(("write", path, number))
         hands.make(("chmod", b"run.sh", 0o755))
         hands.make(("chmod", b".env", 0o600))
         hands.make(("link", b"to-d", b"d"))
@@ -497,4 +501,3 @@ class Pool:
 def told(story: Sequence[tuple[Any, ...]]) -> str:
     """Return a story as text that can be played again."""
     return "[\n" + "".join(f"    {move!r},\n" for move in story) + "]"
-
