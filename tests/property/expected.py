@@ -141,6 +141,8 @@ def reasons_for_conflict(way: Way, have: Picture) -> list[str]:
             continue
         if _is_dir(was) and want is None:
             continue  # stays if it is filled
+        if not way.sure(path) and have.is_ignored(path):
+            found.append(f"{path!r} is ignored, and may not have been seen")
         if _is_dir(now) and _is_dir(want) and not _is_dir(was):
             continue
         found.append(f"{path!r}: {was} -> {want}, now {now}")
