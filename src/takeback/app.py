@@ -344,10 +344,19 @@ class Project:
             raise NothingToDo(sentence="nothing to compare with: no checkpoint yet", next="takeback checkpoint")
         first = Snapshot(self._w, self._checkpoint(base))
         if b is not None:
-            return views.diff(self._w, first, Snapshot(self._w, self._checkpoint(b)), chosen, text=text)
+            second = Snapshot(self._w, self._checkpoint(b))
+            self._must_exist(chosen, first, second)
+            return views.diff(self._w, first, second, chosen, text=text)
         with self._working("diff"):
             now, parts = checkpoints.peek(self._w, self._recorder, state=first.has_state)
-            return views.diff(self._w, first, Snapshot(self._w, now, parts), chosen, text=text)
+            second = Snapshot(self._w, now, parts)
+            self._must_exist(chosen, first, second)
+            return views.diff(self._w, first, second, chosen, text=text)
+
+    def _must_exist(self, paths: Sequence[bytes], *snapshots: Snapshot) -> None:
+        for path in paths:
+            if path and not any(one.get(path) for one in snapshots) and not os.path.lexists(self._w.real(path)):
+                raise UsageError(detail=f"{os.fsdecode(path)} is neither an id nor a path of this project")
 
     def _newest_asked(self) -> str | None:
         """Return the newest checkpoint somebody asked for, else the newest of all."""

@@ -33,12 +33,14 @@ _COLUMNS = ("id", "when", "session", "exit", "what")
 def command(face: Face, limit: int | None, session: str | None, task: str | None) -> int:
     """List what happened, newest first. Nothing is ever taken off this list."""
     with options.opened(face) as project:
-        events = project.log(limit=limit, session=session, task=task)
+        shown_whole = face.json or face.verbose
+        events = project.log(limit=limit if shown_whole else None, session=session, task=task)
     face.answer(jsonable.document(events=events))
     if face.json:
         return 0
-    if not face.verbose:  # those taken for a step or a restore are shown with -v
+    if not shown_whole:  # checkpoints taken for a step or a restore are shown with -v
         events = [event for event in events if not (event.kind is model.EventKind.CHECKPOINT and event.data.get("own"))]
+        events = events[:limit]
     lines = rows(events, time.time_ns())
     if not lines:
         face.note("nothing yet: `takeback checkpoint` or `takeback run -- CMD` begins the timeline")

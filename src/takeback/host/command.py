@@ -123,6 +123,8 @@ def _terminal() -> Iterator[Callable[[int], None]]:
     def give(group: int) -> None:
         try:
             os.tcsetpgrp(0, group)
+            if group != os.getpgrp():
+                os.killpg(group, signal.SIGCONT)  # it may have read before it was allowed to, and been stopped
         except OSError:
             pass
 
