@@ -17,7 +17,9 @@ from takeback.errors import Damaged
 from takeback.host import process
 from takeback.host.git import Git, checked
 
-_PACK_FROM = 150  # more new objects than this become one pack
+_UNPACK_BELOW = 150  # fewer objects than this, received as a pack, are kept as single files
+_PACK_FROM = 24  # more new objects than this become one pack: to make a file costs more than to write it
+_PACKS = 60  # more packs than this are rolled up
 _FLUSH_BYTES = 48 * 1024 * 1024
 _TYPES = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 
@@ -162,6 +164,7 @@ class Objects:
                 self._write_loose(name, kind, data)
         else:
             self._write_pack()
+            self._roll_up()
         self._pending.clear()
         self._pending_bytes = 0
 
@@ -221,6 +224,12 @@ class Objects:
             os.lseek(file.fileno(), 0, os.SEEK_SET)
             self.git.run("index-pack", "--stdin", stdin=file.fileno())
 
+    def _roll_up(self) -> None:
+        """Join small packs into bigger ones (git-repack(1), --geometric), so that their number stays small."""
+        packs = os.listdir(os.path.join(self._dir, b"pack"))
+        if sum(name.endswith(b".pack") for name in packs) - sum(name.endswith(b".keep") for name in packs) > _PACKS:
+            self.git.run("repack", "-d", "-q", "--geometric=2")
+
 
 def receive_pack(
     git: Git, source: Git, wanted: Iterable[str], known: Iterable[str], scratch: bytes, options: Iterable[str] = ()
@@ -241,7 +250,7 @@ def receive_pack(
         if count == 0:
             return
         os.lseek(file.fileno(), 0, os.SEEK_SET)
-        if count < _PACK_FROM:
+        if count < _UNPACK_BELOW:
             git.run("unpack-objects", "-q", stdin=file.fileno())
         else:
             git.run("index-pack", "--stdin", stdin=file.fileno())
