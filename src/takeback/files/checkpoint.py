@@ -229,6 +229,8 @@ def _same(objects: Objects, last: Checkpoint, parts: Parts, kind: Kind) -> bool:
         return False
     if kind is Kind.STATE:
         return last.kind is Kind.STATE and have == parts
+    if last.kind is Kind.STATE:
+        return False  # its ignored files are of then, and nobody looked whether they still are
     return (have.files, have.index, have.refs, have.unfinished) == (
         parts.files,
         parts.index,
