@@ -140,7 +140,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Action:
-    """One thing a restore, undo or redo does (or would do): write, delete, mode, mkdir, rmdir, merge, index, ref."""
+    """One thing a restore, undo or redo does (or would do).
+
+    Verbs of paths: write, change, merge, delete, mode, time, mkdir, rmdir; of git state: index, move, delete, write,
+    unfinished operation. `size` is in bytes of what is written.
+    """
 
     path: bytes
     verb: str
