@@ -54,6 +54,14 @@ def connect(path: Path) -> Socket:
     return client
 
 
+def send_some(connection: Socket, data: memoryview) -> int:
+    """Send what fits now and return how many bytes that were; 0 when nothing fits."""
+    try:
+        return connection.send(data, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return 0
+
+
 def peer_uid(connection: Socket) -> int:
     """Return the user at the other end as this user namespace knows it (65534 when it does not)."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
