@@ -5,14 +5,13 @@ Does not cover: what is asked of it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import takeback
 from takeback._version import VERSION
@@ -20,7 +19,9 @@ from takeback.errors import KeeperFailed
 from takeback.host import process, unix
 from takeback.machines import wire
 from takeback.machines.layout import MachinesDir
-from takeback.machines.lines import Line
+
+if TYPE_CHECKING:
+    from takeback.machines.lines import Line
 
 # A keeper that finds sandboxes again asks each for an answer first.
 _START_SECONDS = 60.0
@@ -53,6 +54,10 @@ class Client:
 
     async def aconnect(self) -> Line:
         """Return a connection for the running event loop. Raises KeeperFailed."""
+        import asyncio  # half of what a blocking program would import
+
+        from takeback.machines.lines import Line
+
         try:
             connection = unix.connect(self.directory.socket)
         except (FileNotFoundError, ConnectionRefusedError):
@@ -96,7 +101,7 @@ class Client:
                 return f"there is no {error.filename} (package util-linux)"
             os.close(writer)
             writer = -1
-            answer = _read_all(reader, until)
+            answer = _read_line(reader, until)
             if answer == b"ready":
                 return ""
             return answer.decode("utf-8", "replace") or self._last_words(said)
@@ -122,13 +127,13 @@ def _namespaces() -> list[str]:
     return ["unshare", "-Urmpf", "--mount-proc", "--"]
 
 
-def _read_all(fd: int, until: float) -> bytes:
+def _read_line(fd: int, until: float) -> bytes:
     answer = b""
     while True:
         left = until - time.monotonic()
         if left <= 0 or not select.select([fd], [], [], left)[0]:
             return answer
         data = os.read(fd, 4096)
-        if not data:
-            return answer
         answer += data
+        if not data or answer.endswith(b"\n"):
+            return answer.strip()

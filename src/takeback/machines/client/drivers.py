@@ -5,20 +5,21 @@ Does not cover: finding or starting the keeper (`connect`).
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import select
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from takeback.host import unix
 from takeback.machines import wire
 from takeback.machines.client.connect import Client
 from takeback.machines.client.steps import Give, Op, Open, Receive, Run, Send, Sleep, Step
-from takeback.machines.lines import Line
+
+if TYPE_CHECKING:
+    from takeback.machines.lines import Line
 
 T = TypeVar("T")
 _READ = 256 * 1024
@@ -177,6 +178,8 @@ class _Driver:
                 self._close()
 
     async def _do(self, step: Step) -> Any:
+        import asyncio
+
         if isinstance(step, Receive):
             assert self._line is not None
             return await self._line.receive()
