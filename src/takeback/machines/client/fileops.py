@@ -21,6 +21,7 @@ from takeback.machines.client.steps import RECEIVE, Give, Op, Run, Send, ask, be
 
 Sink = Callable[[bytes], Any]
 Local = str | os.PathLike[str]
+DEEP = 64
 
 
 def absolute(path: str) -> str:

@@ -14,6 +14,7 @@ from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
 
 Entry = dict[str, Any]
+Entries = list[Entry]
 
 
 class Files:
@@ -47,13 +48,13 @@ class Files:
         glob: str | None = None,
         hidden: bool = True,
         limit: int | None = None,
-    ) -> list[Entry]:
+    ) -> Entries:
         """Return the entries below a folder: name, path, type, size, mode, modifiedAt, uid, gid, symlinkTarget."""
         return run(self._client, fileops.listing(self._id, path, depth, glob, hidden, limit))
 
-    def glob(self, pattern: str, path: str = "/workspace", *, limit: int | None = None) -> list[Entry]:  # type: ignore[valid-type]
+    def glob(self, pattern: str, path: str = "/workspace", *, limit: int | None = None) -> Entries:
         """Return the entries whose path below `path` fits; `**` stands for any folders."""
-        return run(self._client, fileops.listing(self._id, path, 64, pattern, True, limit))
+        return run(self._client, fileops.listing(self._id, path, fileops.DEEP, pattern, True, limit))
 
     def stat(self, path: str) -> Entry:
         """Return what a path is, `exists` first."""

@@ -136,6 +136,12 @@ def wait_for(sandbox: str, state: str, timeout_seconds: float) -> Op[Info]:
     return info
 
 
+def processes(sandbox: str) -> Op[list[dict[str, Any]]]:
+    """Return the records of the running processes and of the last that ended."""
+    records: list[dict[str, Any]] = yield from ask({"op": "processes", "sandbox": sandbox})
+    return records
+
+
 def delete_all(sandboxes: Sequence[str]) -> Op[None]:
     """Delete each; one that is gone already is no trouble."""
     for sandbox in sandboxes:

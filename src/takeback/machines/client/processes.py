@@ -15,6 +15,7 @@ from takeback.machines.client.drivers import items, run
 from takeback.machines.client.results import CommandResult, Event
 
 Record = dict[str, Any]
+Records = list[Record]
 
 
 class ProcessRecord:

@@ -14,7 +14,7 @@ from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
 from takeback.machines.client.files import Files
 from takeback.machines.client.operations import CreateFields, Info
-from takeback.machines.client.processes import Process, Record, Terminal
+from takeback.machines.client.processes import Process, Records, Terminal
 from takeback.machines.client.results import CommandResult, Event
 
 
@@ -80,7 +80,7 @@ class Sandbox(SandboxRecord):
         labels: Mapping[str, str] | None = None,
         name: str | None = None,
         limit: int | None = None,
-    ) -> list[Sandbox]:
+    ) -> Sandboxes:
         """Return the sandboxes that fit, newest first; stopped ones whose disk is gone only with `include_stopped`."""
         client = client or cls.default_client()
         op = operations.listing(state=state, include_stopped=include_stopped, labels=labels, name=name, limit=limit)
@@ -166,9 +166,9 @@ class Sandbox(SandboxRecord):
         )  # fmt: skip
         return Process(self._client, self.id, run(self._client, op))
 
-    def processes(self) -> list[Record]:  # type: ignore[valid-type]
+    def processes(self) -> Records:
         """Return the records of the running processes and of the last 16 that ended."""
-        return run(self._client, operations.change("processes", self.id))  # type: ignore[return-value]
+        return run(self._client, operations.processes(self.id))
 
     def process(self, process_id: str) -> Process:
         """Return a process by its id. Raises ProcessNotFound."""
@@ -267,3 +267,6 @@ class Sandbox(SandboxRecord):
     def _take(self, op: commands.Op[Info]) -> Sandbox:
         self.info = run(self._client, op)
         return self
+
+
+Sandboxes = list[Sandbox]

@@ -119,8 +119,8 @@ class Server:
             if frame is None:
                 return
             request = wire.unpack_json(frame[1])
-            if not self._understood(request):
-                return
+            if not self._understood(request) or self._keeper.over.is_set():
+                return  # without HELLO: it is asked again, and another keeper answers
             line.write(wire.pack(wire.Type.HELLO, VERSION.encode()))
             operation = self._operations.get(str(request.get("op")))
             if operation is None:
