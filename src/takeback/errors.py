@@ -2,11 +2,12 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     ├── Damaged               exit 1   what was saved is not all there
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
@@ -74,6 +75,13 @@ class BadSetting(UsageError):
     kind = "bad-setting"
     message = "{file}, line {line}: {problem}"
     hint = "{nearest}"
+
+
+class UnknownImage(UsageError):
+    kind = "unknown-image"
+    http_status = 404
+    message = "{name!r} is no image: {why}"
+    hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
 class Refused(TakebackError):
@@ -187,6 +195,44 @@ class TimedOut(Unable):
     http_status = 504
     message = "{what} did not end within {seconds:g} s"
     hint = "it was asked to stop and nothing was changed"
+
+
+class NeedsLinux(Unable):
+    kind = "needs-linux"
+    http_status = 501
+    message = "machines need Linux; this is {system}"
+    hint = "files can be taken back here; for machines, use takeback on a Linux machine or in a Linux VM"
+
+
+class EngineMissing(Unable):
+    kind = "engine-missing"
+    message = "no `runsc` in {folder} or on PATH"
+    hint = "`takeback setup` gets one"
+
+
+class EngineTooOld(Unable):
+    kind = "engine-too-old"
+    message = "{path} is runsc {found}, older than {minimum}: {why}"
+    hint = "`takeback setup` puts a newer one into takeback's own folder, beside yours"
+
+
+class ToolMissing(Unable):
+    kind = "tool-missing"
+    message = "{what} needs `{tool}`, which is not on this machine"
+    hint = "have these packages installed: {packages} (`takeback setup --yes` does it, as root on Debian)"
+
+
+class FetchFailed(Unable):
+    kind = "fetch-failed"
+    http_status = 502
+    message = "{what} could not be fetched: {why}"
+    hint = "nothing was changed; look at the network, the proxy and apt's sources, and repeat `takeback setup`"
+
+
+class ImageBuildFailed(Unable):
+    kind = "image-build-failed"
+    message = "the image {name!r} could not be built: {why}"
+    hint = "{next}"
 
 
 class Damaged(TakebackError):
