@@ -2,8 +2,8 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting
-    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  ImageNotFound
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
@@ -11,6 +11,7 @@
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   └── CommandError
     │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
@@ -117,13 +118,6 @@ class ProcessNotFound(UsageError):
     hint = "`takeback sandbox ps` shows the running ones and the last 16 that ended"
 
 
-class ImageNotFound(UsageError):
-    kind = "image-not-found"
-    http_status = 404
-    message = "there is no image {image!r}"
-    hint = "{next}"
-
-
 class FileNotFound(UsageError):
     kind = "file-not-found"
     http_status = 404
@@ -164,6 +158,13 @@ class FileRefused(UsageError):
     http_status = 409
     message = "{path} in the sandbox: {why}"
     hint = "look at it with a command in the sandbox"
+
+
+class UnknownImage(UsageError):
+    kind = "image-not-found"
+    http_status = 404
+    message = "{name!r} is no image: {why}"
+    hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
 class Refused(TakebackError):
@@ -378,6 +379,44 @@ class CommandTimeout(CommandError):
     http_status = 504
     message = "the command did not end within {seconds:g} s: {tail}"
     hint = "give it more time with timeout_ms"
+
+
+class NeedsLinux(Unable):
+    kind = "needs-linux"
+    http_status = 501
+    message = "machines need Linux; this is {system}"
+    hint = "files can be taken back here; for machines, use takeback on a Linux machine or in a Linux VM"
+
+
+class EngineMissing(Unable):
+    kind = "engine-missing"
+    message = "no `runsc` in {folder} or on PATH"
+    hint = "`takeback setup` gets one"
+
+
+class EngineTooOld(Unable):
+    kind = "engine-too-old"
+    message = "{path} is runsc {found}, older than {minimum}: {why}"
+    hint = "`takeback setup` puts a newer one into takeback's own folder, beside yours"
+
+
+class ToolMissing(Unable):
+    kind = "tool-missing"
+    message = "{what} needs `{tool}`, which is not on this machine"
+    hint = "have these packages installed: {packages} (`takeback setup --yes` does it, as root on Debian)"
+
+
+class FetchFailed(Unable):
+    kind = "fetch-failed"
+    http_status = 502
+    message = "{what} could not be fetched: {why}"
+    hint = "nothing was changed; look at the network, the proxy and apt's sources, and repeat `takeback setup`"
+
+
+class ImageBuildFailed(Unable):
+    kind = "image-build-failed"
+    message = "the image {name!r} could not be built: {why}"
+    hint = "{next}"
 
 
 class Damaged(TakebackError):
