@@ -7,14 +7,17 @@
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
+    │   ├── CannotSave  SnapshotMismatch
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
+    │   ├── EngineFailed  MachineGone
     │   └── CommandError
     │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
+    │   └── SnapshotDamaged
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
 Does not cover: how an error is drawn (cli) or sent (server).
@@ -224,6 +227,18 @@ class StoreReadOnly(Refused):
     hint = "it can be read; update takeback to write"
 
 
+class CannotSave(Refused):
+    kind = "cannot-save"
+    message = "this sandbox cannot be saved now: {why}"
+    hint = "{next}"
+
+
+class SnapshotMismatch(Refused):
+    kind = "snapshot-mismatch"
+    message = "snapshot {snapshot} cannot be started here: {why}"
+    hint = "{next}"
+
+
 class NameTaken(Refused):
     kind = "name-taken"
     message = "a sandbox named {name!r} is alive already: {sandboxId}"
@@ -347,6 +362,18 @@ class Unsupported(Unable):
     hint = "{next}"
 
 
+class EngineFailed(Unable):
+    kind = "engine-failed"
+    message = "the engine could not {what}: {why}"
+    hint = "`takeback doctor` looks for the cause"
+
+
+class MachineGone(Unable):
+    kind = "machine-gone"
+    message = "sandbox {id} does not run any more: {why}"
+    hint = "start a new one, or restore a snapshot of it"
+
+
 class DownloadIncomplete(Unable):
     kind = "download-incomplete"
     message = "{path}: only {got} of {size} bytes came"
@@ -423,6 +450,12 @@ class Damaged(TakebackError):
     kind = "damaged"
     message = "{what} is damaged: {detail}"
     hint = "{next}"
+
+
+class SnapshotDamaged(Damaged):
+    kind = "snapshot-damaged"
+    message = "snapshot {snapshot} is damaged: {why}"
+    hint = "nothing was started or stopped; take another snapshot, or restore an older one"
 
 
 class NothingToDo(TakebackError):

@@ -76,7 +76,7 @@ _UPDATES = (
 def create(client: Client, fields: Mapping[str, Any]) -> Op[Info]:
     """Make a sandbox, or with `get_or_create` find the living one of that name; what is missing here is set up first.
 
-    Raises TypeError for a field that is none, NameTaken, ImageNotFound, InvalidRequest, StartFailed, and what the
+    Raises TypeError for a field that is none, NameTaken, UnknownImage, InvalidRequest, StartFailed, and what the
     set-up raises.
     """
     _known(fields, CreateFields.__annotations__)

@@ -53,7 +53,7 @@ class Sandbox(SandboxRecord):
     def create(cls, *, client: Client | None = None, **fields: Unpack[CreateFields]) -> Sandbox:
         """Make a sandbox and start it. What is missing on this machine is set up first.
 
-        Raises NameTaken, ImageNotFound, InvalidRequest, StartFailed, KeeperFailed.
+        Raises NameTaken, UnknownImage, InvalidRequest, StartFailed, KeeperFailed.
         """
         client = client or cls.default_client()
         info = run(client, operations.create(client, fields))
