@@ -69,7 +69,11 @@ void out_error(uint32_t id, int error, const char *text) {
     struct body body = {0};
     put_u64(&body, T_ERRNO, (uint64_t)error);
     put_text(&body, T_TEXT, text);
-    out_message(M_ERROR, id, &body);
+    /* In one line with PONG, which the host uses to learn that a request was done without one. */
+    if (quiet)
+        out_message(M_ERROR, id, &body);
+    else
+        out_urgent(M_ERROR, id, &body);
     body_free(&body);
 }
 

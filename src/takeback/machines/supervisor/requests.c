@@ -15,6 +15,7 @@ static void attach(const uint8_t *body, size_t length) {
     out_forget_all();
     unfollow_all();
     out_quiet(false);
+    stdin_tell_all();
     struct body answer = {0};
     put_bytes(&answer, body, NONCE);
     put_u64(&answer, T_VERSION, PROTOCOL_VERSION);

@@ -94,6 +94,12 @@ void stdin_data(struct process *process, uint32_t id, const uint8_t *bytes, size
     stdin_flush(process);
 }
 
+void stdin_tell_all(void) {
+    for (struct process *one = processes; one; one = one->next)
+        if (one->in >= 0 && !one->forgotten)
+            accepted(one, 0);
+}
+
 size_t stdin_accepted(uint8_t *frame) {
     if (due == 0)
         return 0;

@@ -116,6 +116,7 @@ size_t followers_frame(uint8_t *frame); /* builds the next frame; 0: nothing may
 void stdin_data(struct process *process, uint32_t id, const uint8_t *bytes, size_t length, bool eof);
 void stdin_flush(struct process *process);
 void stdin_close(struct process *process);
+void stdin_tell_all(void); /* a new host must know what is taken, to know how much it may send ahead */
 size_t stdin_accepted(uint8_t *frame);
 
 /* session.c */
