@@ -14,6 +14,7 @@
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   ├── EngineFailed  MachineGone
+    │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
     │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
@@ -444,6 +445,32 @@ class ImageBuildFailed(Unable):
     kind = "image-build-failed"
     message = "the image {name!r} could not be built: {why}"
     hint = "{next}"
+
+
+class SupervisorMissing(Unable):
+    kind = "supervisor-missing"
+    message = "there is no supervisor for sandboxes: {why}"
+    hint = "install gcc and libc6-dev (Debian: apt-get install gcc libc6-dev) and repeat"
+
+
+class MachineSilent(Unable):
+    kind = "machine-silent"
+    message = "the sandbox does not answer: {why}"
+    hint = "it may have run out of memory; go back to a snapshot of it, or delete it"
+
+
+class NotStarted(Unable):
+    kind = "not-started"
+    http_status = 400
+    message = "the sandbox could not start {program}: {why}"
+    hint = "{next}"
+
+
+class MachineRefused(Unable):
+    kind = "machine-refused"
+    http_status = 409
+    message = "the sandbox could not do {what}: {why}"
+    hint = "list its processes to see what is there"
 
 
 class Damaged(TakebackError):
