@@ -44,6 +44,7 @@ class Life:
         self.busy = 0
         self.active_ns = record.active_ns or now_ns()
         self.deleted = False
+        self.shell = "bash"  # what commands given as a text run in; found out by trying
         self._registry = registry
         self._now_ns = now_ns
         self._lock = asyncio.Lock()
