@@ -31,8 +31,7 @@ class Line(asyncio.Protocol):
         self._blocked = False
         self.ended = False
         self.broken = ""
-        self.on_lost: Callable[[], None] | None = None
-        self.on_writable: Callable[[], None] | None = None
+        self.on_lost: Callable[[], object] | None = None
 
     # -- asyncio ---------------------------------------------------------------------------------------------------
 
@@ -73,8 +72,6 @@ class Line(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._blocked = False
         _wake(self._writer)
-        if self.on_writable is not None:
-            self.on_writable()
 
     # -- for the owner ---------------------------------------------------------------------------------------------
 

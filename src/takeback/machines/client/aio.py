@@ -13,10 +13,11 @@ from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed
 from takeback.machines.client import commands, fileops, operations
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import aitems, arun
-from takeback.machines.client.operations import CreateFields, Info
+from takeback.machines.client.operations import CreateFields, Info, Wishes
 from takeback.machines.client.processes import ProcessRecord
 from takeback.machines.client.results import CommandResult, Event
 from takeback.machines.client.sandbox import SandboxRecord
+from takeback.machines.client.steps import Op
 
 Record = dict[str, Any]
 Records = list[Record]
@@ -200,10 +201,11 @@ class AsyncSandbox(SandboxRecord):
 
     @classmethod
     async def get_or_create(
-        cls, name: str, *, client: Client | None = None, **fields: Unpack[CreateFields]
+        cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]
     ) -> AsyncSandbox:
         """Return the living sandbox of that name, woken when it was paused, or make it."""
-        return await cls.create(client=client, **{**fields, "name": name, "get_or_create": True})
+        wanted: CreateFields = {**fields, "name": name, "get_or_create": True}
+        return await cls.create(client=client, **wanted)
 
     @classmethod
     async def connect(cls, sandbox_id: str, *, client: Client | None = None) -> AsyncSandbox:
@@ -326,7 +328,9 @@ class AsyncSandbox(SandboxRecord):
             return AsyncTerminal(await self.process(process_id))
         try:
             size = {"cols": cols, "rows": rows}
-            process = await self.spawn(command or commands.LOGIN, cwd=cwd, user=user, pty=size, output_encoding="base64")
+            process = await self.spawn(
+                command or commands.LOGIN, cwd=cwd, user=user, pty=size, output_encoding="base64"
+            )
         except (FileNotFound, InvalidRequest, StartFailed) as error:
             raise TerminalRefused(why=str(error)) from error
         return AsyncTerminal(process)
@@ -398,7 +402,7 @@ class AsyncSandbox(SandboxRecord):
         """Return what it uses."""
         return await arun(self._client, operations.change("metrics", self.id, range=range))
 
-    async def _take(self, op: commands.Op[Info]) -> AsyncSandbox:
+    async def _take(self, op: Op[Info]) -> AsyncSandbox:
         self.info = await arun(self._client, op)
         return self
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from takeback.errors import CommandError, CommandTimeout, InvalidRequest, KeeperGone, ProcessNotFound
 from takeback.machines import wire
-from takeback.machines.client.results import CommandResult, Collected, Event, Texts, event
+from takeback.machines.client.results import Collected, CommandResult, Event, Texts, event
 from takeback.machines.client.steps import RECEIVE, Give, Op, Run, Send, ask, begin, document
 
 Command = str | Sequence[str]

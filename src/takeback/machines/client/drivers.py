@@ -202,4 +202,3 @@ class _Driver:
         if self._line is not None:
             self._line.close()
             self._line = None
-

@@ -11,16 +11,14 @@ from typing import Any, TypedDict
 
 from takeback.errors import SandboxNotFound
 from takeback.machines.client.connect import Client
-from takeback.machines.client.results import camel
 from takeback.machines.client.steps import Op, Run, ask
 
 Info = dict[str, Any]
 
 
-class CreateFields(TypedDict, total=False):
+class Wishes(TypedDict, total=False):
     """What a sandbox can be made with; all of it may be left out. Seconds, whole processors, and MiB of 2**20 bytes."""
 
-    name: str | None
     labels: Mapping[str, str] | None
     env: Mapping[str, str] | None
     region: str | None
@@ -54,6 +52,12 @@ class CreateFields(TypedDict, total=False):
     wait_for_capacity: float | bool | None
     on_capacity_wait: Any
     idempotency_key: str | None
+
+
+class CreateFields(Wishes, total=False):
+    """The same with a name, which is unique among the living."""
+
+    name: str | None
 
 
 # Of the face only: never sent.
@@ -157,5 +161,3 @@ def _known(fields: Mapping[str, Any], names: Any) -> None:
             near = difflib.get_close_matches(name, list(names), 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
-
-

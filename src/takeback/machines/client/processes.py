@@ -145,4 +145,3 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-

@@ -20,7 +20,7 @@ class CommandResult:
     """How a command ended and what it wrote.
 
     `exit_code` is None when it was out of time; 128+n when signal n ended it. A stream is cut at its first 64 KiB, or
-    1 MiB where `timeout_ms` is over a minute or callbacks saw it all, and `..._truncated` tells so. `duration_ms` in ms.
+    1 MiB where `timeout_ms` is over a minute or callbacks saw it all: `..._truncated` tells. `duration_ms` in ms.
     """
 
     exit_code: int | None = None

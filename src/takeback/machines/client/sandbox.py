@@ -13,9 +13,10 @@ from takeback.machines.client import commands, operations
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
 from takeback.machines.client.files import Files
-from takeback.machines.client.operations import CreateFields, Info
+from takeback.machines.client.operations import CreateFields, Info, Wishes
 from takeback.machines.client.processes import Process, Records, Terminal
 from takeback.machines.client.results import CommandResult, Event
+from takeback.machines.client.steps import Op
 
 
 class SandboxRecord:
@@ -60,9 +61,10 @@ class Sandbox(SandboxRecord):
         return cls(client, info, ours=True, keep=bool(fields.get("keep")))
 
     @classmethod
-    def get_or_create(cls, name: str, *, client: Client | None = None, **fields: Unpack[CreateFields]) -> Sandbox:
+    def get_or_create(cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]) -> Sandbox:
         """Return the living sandbox of that name, woken when it was paused, or make it."""
-        return cls.create(client=client, **{**fields, "name": name, "get_or_create": True})
+        wanted: CreateFields = {**fields, "name": name, "get_or_create": True}
+        return cls.create(client=client, **wanted)
 
     @classmethod
     def connect(cls, sandbox_id: str, *, client: Client | None = None) -> Sandbox:
@@ -159,7 +161,7 @@ class Sandbox(SandboxRecord):
         output_encoding: str = "utf8",
         trace_files: bool = False,
     ) -> Process:
-        """Start a process that lives on its own; its stdin stays open for `write` unless `stdin` gives it or is False."""
+        """Start a process that lives on its own; stdin stays open for `write` unless `stdin` gives it or is False."""
         op = commands.spawn(
             self.id, command, cwd=cwd, user=user, env=env, stdin=stdin, pty=pty, timeout_ms=timeout_ms,
             output_encoding=output_encoding,
@@ -264,7 +266,7 @@ class Sandbox(SandboxRecord):
         """Return what it uses: `latest` (null when it does not run) and `points`, CPU in percent, memory in bytes."""
         return run(self._client, operations.change("metrics", self.id, range=range))
 
-    def _take(self, op: commands.Op[Info]) -> Sandbox:
+    def _take(self, op: Op[Info]) -> Sandbox:
         self.info = run(self._client, op)
         return self
 

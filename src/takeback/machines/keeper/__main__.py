@@ -18,15 +18,14 @@ from pathlib import Path
 from takeback._version import VERSION
 from takeback.errors import Busy
 from takeback.host import atomic, locks, proc, process, unix
-from takeback.machines.keeper import commands, files, idle, sandboxes
+from takeback.machines.keeper import engines, files, idle, processes, sandboxes
 from takeback.machines.keeper import log as logs
-from takeback.machines.keeper.engines import ENGINES
 from takeback.machines.keeper.keeper import IDLE_SECONDS, Keeper
 from takeback.machines.keeper.server import Server, log
 from takeback.machines.layout import MachinesDir
 
 # Every slice brings its own.
-OPERATIONS = {**sandboxes.OPERATIONS, **commands.OPERATIONS, **files.OPERATIONS}
+OPERATIONS = {**sandboxes.OPERATIONS, **processes.OPERATIONS, **files.OPERATIONS}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -54,7 +53,8 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None
     # Orphans of the engine come to us: it takes a second to delete a sandbox whose processes nobody waits for.
     process.become_subreaper()
     loop = asyncio.get_running_loop()
-    keeper = Keeper(directory, ENGINES, idle_seconds=idle_seconds)
+    search = os.environ.get("PATH", os.defpath)
+    keeper = Keeper(directory, lambda name, place: engines.make(name, place, search), idle_seconds=idle_seconds)
     loop.add_signal_handler(signal.SIGCHLD, keeper.reap)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, keeper.end, signal.Signals(number).name)

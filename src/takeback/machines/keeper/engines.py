@@ -5,22 +5,25 @@ Does not cover: choosing one (the settings).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
+from takeback.errors import Unsupported
 from takeback.machines.engine import Engine
 from takeback.machines.layout import MachinesDir
 
-
-def _gvisor(directory: MachinesDir) -> Engine:
-    from takeback.machines.engines.gvisor.engine import GvisorEngine
-
-    return GvisorEngine(directory)
+NAMES = ("gvisor", "fake")
 
 
-def _fake(directory: MachinesDir) -> Engine:
-    from takeback.machines.engines.fake import FakeEngine
+def make(name: str, directory: MachinesDir, search: str) -> Engine:
+    """Return an engine; `search` is the PATH its program is looked for in, after takeback's own folder.
 
-    return FakeEngine(directory)
+    Raises Unsupported, EngineMissing, EngineTooOld.
+    """
+    if name == "gvisor":
+        from takeback.machines.engines import install
+        from takeback.machines.engines.gvisor.engine import GVisor
 
+        return GVisor(install.find(directory.engine, search).path, directory)
+    if name == "fake":
+        from takeback.machines.engines.fake import Fake
 
-ENGINES: Mapping[str, Callable[[MachinesDir], Engine]] = {"gvisor": _gvisor, "fake": _fake}
+        return Fake(directory)
+    raise Unsupported(what=f"the engine {name!r}", next=f"there are: {', '.join(NAMES)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import stat as modes
 import struct
 from collections.abc import Iterator
@@ -25,17 +26,16 @@ from takeback.errors import (
     TakebackError,
 )
 from takeback.machines import wire
+from takeback.machines.channel.flows import Following
 from takeback.machines.channel.frames import Fields
-from takeback.machines.channel.messages import Command, Gap, Output
+from takeback.machines.channel.link import Link
+from takeback.machines.channel.messages import Command, Ended, Gap
 from takeback.machines.keeper import programs
-from takeback.machines.keeper.machine import Life
-from takeback.machines.keeper.processes import Following, Processes, Sink
-from takeback.machines.keeper.programs import NotStarted
+from takeback.machines.keeper.processes import feed
 from takeback.machines.keeper.server import Call, Operation
 from takeback.machines.lines import Line
 from takeback.machines.model import utc
 
-PROGRAM = "/.takeback/init"
 _ANSWER = 64 << 20
 _SAID = 16 << 10
 _LENGTH = struct.Struct("<I")
@@ -43,90 +43,75 @@ _TYPES = {"f": "file", "d": "directory", "l": "symlink"}
 _PATH, _TYPE, _SIZE, _MODE, _MTIME, _UID, _GID, _TARGET, _OWNER, _GROUP = range(1, 11)
 
 
-class _Answer(Sink):
-    """Keeps what the program says, or passes it on to the caller."""
-
-    def __init__(self, line: Line | None) -> None:
-        self._line = line
-        self.out = bytearray()
-        self.said = bytearray()
-        self.lost = False
-
-    def output(self, output: Output) -> None:
-        if output.stderr:
-            self.said += output.data[: _SAID - len(self.said)]
-        elif self._line is not None:
-            self._line.write(wire.pack(wire.Type.DATA, output.data))
-        elif len(self.out) < _ANSWER:
-            self.out += output.data
-        else:
-            self.lost = True
-
-    def gap(self, gap: Gap, lost: int) -> None:
-        self.lost = True  # the caller did not read for a while, and the bytes are gone
-
-    @property
-    def full(self) -> bool:
-        return self._line is not None and self._line.blocked
-
-    def followed_by(self, following: Following) -> None:
-        if self._line is not None:
-            self._line.on_writable = following.more
-
-
-async def _run(
-    call: Call, op: str, *words: str, reads: bool = False, writes: bool = False, user: str | None = None
-) -> bytes:
-    """Run one file operation; `writes` passes its output on, `reads` gives it what the caller sends."""
+async def _run(call: Call, op: str, *words: str, reads: bool = False, writes: bool = False) -> bytes:
+    """Run one file operation; `reads` gives it what the caller sends, `writes` passes its output on."""
     async with call.using() as life:
-        processes = await life.processes()
-        answer = _Answer(call.line if writes else None)
-        following = await _start(life, processes, [PROGRAM, "file", op, *words], answer, reads, user)
+        link = await life.link()
+        account = programs.account_of(life.record, None)
+        command = Command(
+            argv=[programs.FILES, "file", op, *words], uid=account.uid, gid=account.gid,
+            groups=account.groups or (account.gid,), stdin=reads,
+        )  # fmt: skip
+        started = await link.spawn(command)
+        assert started.output is not None
         feeding = None
         try:
             if reads:
-                feeding = asyncio.get_running_loop().create_task(_feed(call.line, processes, following.process))
-            ended = await following.end()
+                feeding = asyncio.get_running_loop().create_task(_feed(call.line, link, started.id))
+            answer, said, ended = await _answer(started.output, call.line if writes else None)
         except asyncio.CancelledError:
-            processes.signal(following.process, 9)  # the caller has gone; a file half written is a temporary one
+            # The caller has gone; what is half written has a temporary name.
+            call.keeper.background(_kill(link, started.id))
             raise
         finally:
+            started.output.close()
             if feeding is not None:
                 feeding.cancel()
-        processes.forget(following.process)
+        call.keeper.background(_forget(link, started.id))
         if ended.status != 0:
-            raise error_of(bytes(answer.said), str(call.request["path"]))
-        if answer.lost:
-            raise FileRefused(path=call.request["path"], why="too much for one answer, or read too slowly")
-        return bytes(answer.out)
+            raise error_of(said, str(call.request["path"]))
+        return answer
 
 
-async def _start(
-    life: Life, processes: Processes, argv: list[str], sink: Sink, reads: bool, user: str | None
-) -> Following:
-    account = programs.account_of(life.record, user)
-    command = Command(
-        argv=argv, env={"PATH": "/usr/bin:/bin"}, cwd="/", uid=account.uid, gid=account.gid,
-        groups=account.groups or (account.gid,), stdin=reads, session=True,
-    )  # fmt: skip
+async def _answer(output: Following, line: Line | None) -> tuple[bytes, bytes, Ended]:
+    """Return what the program answered (or pass it on), what it complained of, and its end."""
+    answer, said = bytearray(), bytearray()
+    async for told in output:
+        if isinstance(told, Ended):
+            return bytes(answer), bytes(said), told
+        if isinstance(told, Gap):
+            raise FileRefused(path="the answer", why="it was read too slowly, and bytes are lost; repeat")
+        if told.stderr:
+            said += told.data[: _SAID - len(said)]
+        elif line is not None:
+            await line.send(wire.pack(wire.Type.DATA, told.data))
+        elif len(answer) < _ANSWER:
+            answer += told.data
+        else:
+            raise FileRefused(path="the answer", why="it is too large for one; name less")
+    raise asyncio.CancelledError
+
+
+async def _feed(line: Line, link: Link, process: int) -> None:
     try:
-        return await processes.start(command, sink)
-    except NotStarted as failure:
-        raise failure.error(life.record.id) from None
-
-
-async def _feed(line: Line, processes: Processes, process: int) -> None:
-    try:
-        while True:
-            frame = await line.receive()
-            if frame is None:
-                return
-            if frame[0] == wire.Type.EOF:
-                await processes.write(process, b"", eof=True)
-                return
-            await processes.write(process, frame[1])
+        await feed(line, link, process, eof=True)
     except TakebackError:
         pass  # the program has ended, and says why
+
+
+async def _kill(link: Link, process: int) -> None:
+    try:
+        await link.signal(process, signal.SIGKILL)
+    except TakebackError:
+        pass
+
+
+async def _forget(link: Link, process: int) -> None:
+    """Keep the places of ended processes for commands, whose output may still be asked for."""
+    try:
+        await link.forget(process)
+    except TakebackError:
+        pass
 
 
 def error_of(said: bytes, path: str) -> TakebackError:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from takeback.errors import NameTaken, SandboxNotFound, TakebackError, Unsupported
+from takeback.errors import NameTaken, SandboxNotFound, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
 from takeback.machines.keeper.machine import Life
@@ -24,20 +24,20 @@ log = logging.getLogger("takeback.keeper")
 IDLE_SECONDS = 30.0
 _DELETED_KEPT = 1000
 
-MakeEngine = Callable[[MachinesDir], Engine]
+MakeEngine = Callable[[str, MachinesDir], Engine]
 
 
 class Keeper:
     """Looks after every sandbox; lives in one event loop."""
 
     def __init__(
-        self, directory: MachinesDir, engines: Mapping[str, MakeEngine], *, idle_seconds: float = IDLE_SECONDS
+        self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self.directory = directory
         self.registry = Registry(directory)
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
-        self._makers = engines
+        self._make_engine = make_engine
         self._engines: dict[str, Engine] = {}
         self._lives: dict[str, Life] = {}
         self._deleted: dict[str, dict[str, Any]] = {}
@@ -79,9 +79,7 @@ class Keeper:
     def engine(self, name: str) -> Engine:
         """Return an engine by its name. Raises Unsupported, EngineMissing, EngineTooOld."""
         if name not in self._engines:
-            if name not in self._makers:
-                raise Unsupported(what=f"the engine {name!r}", next=f"there are: {', '.join(sorted(self._makers))}")
-            self._engines[name] = self._makers[name](self.directory)
+            self._engines[name] = self._make_engine(name, self.directory)
         return self._engines[name]
 
     def new(self, record: SandboxRecord) -> Life:
@@ -178,7 +176,9 @@ class Keeper:
         process.reap_orphans()
 
 
-def select(lives: Iterable[Life], states: list[str], stopped: bool, labels: Mapping[str, str], name: str | None) -> list[Life]:
+def select(
+    lives: Iterable[Life], states: list[str], stopped: bool, labels: Mapping[str, str], name: str | None
+) -> list[Life]:
     """Return the sandboxes that fit, newest first; with no states named, stopped ones only if their disk is kept."""
     found = []
     for life in lives:

@@ -6,7 +6,7 @@
 One lock per sandbox: changes of state wait for each other. Calls into a running sandbox take no lock; they count as
 `busy`, and only an idle one is paused by the clock.
 
-Does not cover: what runs inside (`processes`), when the clock asks for a change (`idle`).
+Does not cover: what is asked of what runs inside (`processes`, `files`), when the clock asks for a change (`idle`).
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from takeback.errors import NotPaused, SandboxPaused, SandboxStopped, StartFailed, TakebackError, Unsupported
+from takeback.machines.channel.link import LIMIT, Link
 from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, State, Stdio, Usage
-from takeback.machines.keeper.processes import Processes
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.model import SandboxRecord, SandboxState
 
 log = logging.getLogger("takeback.keeper")
 T = TypeVar("T")
 _SECOND = 1_000_000_000
+_BOOT_SECONDS = 30.0
 KEPT = "kept"  # folder of a stopped sandbox's disk
 
 
 class Life:
     """A sandbox that the keeper looks after."""
 
-    def __init__(
-        self, record: SandboxRecord, engine: Engine, registry: Registry, now_ns: Callable[[], int]
-    ) -> None:
+    def __init__(self, record: SandboxRecord, engine: Engine, registry: Registry, now_ns: Callable[[], int]) -> None:
         self.record = record
         self.engine = engine
         self.machine = _machine(record, registry.folder(record.id))
@@ -48,7 +47,7 @@ class Life:
         self._registry = registry
         self._now_ns = now_ns
         self._lock = asyncio.Lock()
-        self._processes: Processes | None = None
+        self._link: Link | None = None
         self._waiting: set[asyncio.Future[None]] = set()
 
     # -- use -------------------------------------------------------------------------------------------------------
@@ -57,6 +56,10 @@ class Life:
     def locked(self) -> bool:
         """Whether its state is being changed."""
         return self._lock.locked()
+
+    @property
+    def runs(self) -> bool:
+        return self.record.state == SandboxState.RUNNING and not self.deleted
 
     def enter(self) -> None:
         """Count a call in; until `leave` the clock does not pause it."""
@@ -68,14 +71,14 @@ class Life:
 
     async def awake(self) -> None:
         """Return when it runs, waking it if it may wake by itself. Raises SandboxPaused, SandboxStopped."""
-        if self.record.state == SandboxState.RUNNING:
+        if self.runs:
             return
         async with self._lock:
             if self.record.state == SandboxState.PAUSED:
                 if not self.record.auto_wake:
                     raise SandboxPaused(id=self.record.id)
                 await self._resume()
-            if self.record.state != SandboxState.RUNNING:
+            if not self.runs:
                 raise self.stopped()
 
     def stopped(self) -> SandboxStopped:
@@ -83,13 +86,12 @@ class Life:
         why = self.record.lost or self.record.stop_reason
         return SandboxStopped(id=self.record.id, state=self.record.state.value, why=f": {why}" if why else "")
 
-    async def processes(self) -> Processes:
-        """Return the way to what runs inside; the sandbox is awake."""
-        if self._processes is None:
+    async def link(self) -> Link:
+        """Return the channel to what runs inside; the sandbox is awake."""
+        if self._link is None or self._link.closed:
             async with self._lock:
-                await self._attach()
-        assert self._processes is not None
-        return self._processes
+                return await self._attach()
+        return self._link
 
     async def wait_for(self, state: str, seconds: float) -> None:
         """Return when it is in `state`, can no longer come to it, or the time is over."""
@@ -158,14 +160,14 @@ class Life:
             try:
                 if before == SandboxState.PAUSED:
                     await _threaded(self.engine.resume, self.machine)
-                processes = await self._attach()
-                await processes.quiesce()
+                link = await self._attach()
+                await link.quiesce()
                 shutil.rmtree(kept, ignore_errors=True)
                 kept.mkdir(mode=0o700)
                 await _threaded(self.engine.save, self.machine, kept, memory=False)
             except BaseException:
-                if self._processes is not None:
-                    self._processes.go()
+                if self._link is not None:
+                    self._link.go()
                 self._set(SandboxState.RUNNING)
                 raise
             self._detach("stopped")
@@ -224,7 +226,7 @@ class Life:
                     self._lose(f"it had ended when a keeper looked for it again ({state.value})")
             except TakebackError as error:
                 self._lose(str(error))
-            if self.record.state == SandboxState.STOPPED:
+            if self.record.lost is not None:
                 await _threaded(self.engine.remove, self.machine)
 
     async def check(self) -> None:
@@ -249,8 +251,10 @@ class Life:
                 fifo.unlink(missing_ok=True)
                 os.mkfifo(fifo, 0o600)
             await _threaded(how, *arguments)
-            processes = await self._attach()
-            await processes.identify(self.record)
+            link = await self._attach(_BOOT_SECONDS)
+            await link.identity(
+                self.record.generation, machine_id=self.machine.id, hostname=self.record.hostname, seed=os.urandom(32)
+            )
         except BaseException as error:
             self._detach("did not start")
             await _threaded(self.engine.remove, self.machine)
@@ -279,15 +283,22 @@ class Life:
         self.active_ns = now
         self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0, lease_ns=lease, timeout_seconds=seconds)
 
-    async def _attach(self) -> Processes:
-        if self._processes is None:
-            self._processes = await Processes.attach(self.machine.stdio, self.record)
-        return self._processes
+    async def _attach(self, limit: float = LIMIT) -> Link:
+        if self._link is not None and not self._link.closed:
+            return self._link
+        link = Link(self.machine.stdio.to_guest, self.machine.stdio.from_guest)
+        try:
+            await link.attach(limit)
+        except BaseException:
+            link.close()
+            raise
+        self._link = link
+        return link
 
     def _detach(self, why: str) -> None:
-        if self._processes is not None:
-            self._processes.close(SandboxStopped(id=self.record.id, state=self.record.state.value, why=f": {why}"))
-            self._processes = None
+        if self._link is not None:
+            self._link.close(why)
+            self._link = None
 
     def _lose(self, why: str) -> None:
         log.warning("sandbox %s is lost: %s", self.record.id, why)

@@ -15,15 +15,16 @@ from typing import Any
 from takeback.errors import (
     FileNotFound,
     InvalidRequest,
+    NotStarted,
     PermissionDenied,
     ProcessLimit,
-    StartFailed,
     TakebackError,
 )
 from takeback.machines.channel.messages import Command, Ended, Listed
 from takeback.machines.model import Account, SandboxRecord, utc
 
 DAY_MS = 86_400_000
+FILES = "/.takeback/init"
 ROOT = Account("root", 0, 0, (), "/root")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHELLS = ("bash", "sh")
@@ -82,36 +83,48 @@ def other_shell(command: Command) -> Command | None:
     return Command(**{**vars(command), "argv": [_SHELLS[1], *command.argv[1:]]})
 
 
-# -- what came of it ------------------------------------------------------------------------------------------------
+def name_of(process: int) -> str:
+    """Return a process's id as callers see it."""
+    return f"p{process:08x}"
 
 
-class NotStarted(Exception):
-    """A process that never ran: which step of starting it failed, and on what."""
+def number_of(name: str) -> int | None:
+    """Return the number in an id, or None when it is none."""
+    if len(name) != 9 or name[0] != "p" or set(name[1:]) - set("0123456789abcdef"):
+        return None
+    return int(name[1:], 16)
 
-    def __init__(self, number: int, stage: str, path: str) -> None:
-        self.number, self.stage, self.path = number, stage, path
-        super().__init__(f"{path}: {os.strerror(number)}" if path else os.strerror(number))
 
-    def code(self) -> int:
-        """The exit code a shell would have given."""
-        if self.stage != "exec":
-            return 1
-        return 127 if self.number == errno.ENOENT else 126
+def code_of(error: NotStarted) -> int:
+    """Return the exit code a shell would have given for what never ran."""
+    if error.fields["stage"] != "exec":
+        return 1
+    return 127 if error.fields["errno"] == errno.ENOENT else 126
 
-    def line(self) -> bytes:
-        """What a shell would have said."""
-        what = "cd: " if self.stage == "cwd" else ""
-        return f"takeback: {what}{self}\n".encode("utf-8", "surrogateescape")
 
-    def error(self, sandbox_id: str) -> TakebackError:
-        """The error of a `spawn`."""
-        if self.stage == "limit" or self.number == errno.EAGAIN:
-            return ProcessLimit(id=sandbox_id, why=str(self))
-        if self.number in (errno.ENOENT, errno.ENOTDIR):
-            return FileNotFound(path=self.path)
-        if self.number in (errno.EACCES, errno.EPERM):
-            return PermissionDenied(path=self.path)
-        return StartFailed(why=str(self))
+def line_of(error: NotStarted) -> bytes:
+    """Return what a shell would have said."""
+    path, why = error.fields["path"], os.strerror(error.fields["errno"])
+    said = f"cd: {path}: {why}" if error.fields["stage"] == "cwd" else f"{path or error.fields['program']}: {why}"
+    return f"takeback: {said}\n".encode("utf-8", "surrogateescape")
+
+
+def error_of(error: NotStarted, sandbox_id: str) -> TakebackError:
+    """Return the error of a `spawn` that did not start."""
+    number, stage = error.fields["errno"], error.fields["stage"]
+    path = error.fields["path"] or error.fields["program"]
+    if stage in ("limit", "fork") or number == errno.EAGAIN:
+        return ProcessLimit(id=sandbox_id, why=error.fields["why"])
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        return FileNotFound(path=path)
+    if number in (errno.EACCES, errno.EPERM):
+        return PermissionDenied(path=path)
+    return error
+
+
+def is_ours(one: Listed) -> bool:
+    """Whether a process does a file operation, which is nobody's business."""
+    return bool(one.argv) and one.argv[0] == FILES.encode()
 
 
 def exit_code(ended: Ended) -> int | None:
@@ -137,12 +150,24 @@ def end_of(name: str, ended: Ended) -> dict[str, Any]:
     }
 
 
-def record_of(sandbox: SandboxRecord, name: str, one: Listed) -> dict[str, Any]:
+def unfinished(name: str) -> dict[str, Any]:
+    """Return the answer about a process that still runs."""
+    return {
+        "processId": name,
+        "exitCode": None,
+        "state": "running",
+        "timedOut": False,
+        "durationMs": 0,
+        "outputBytes": None,
+    }
+
+
+def record_of(sandbox: SandboxRecord, one: Listed) -> dict[str, Any]:
     """Return a process as callers see it."""
     words = [word.decode("utf-8", "replace") for word in one.argv]
     shown = words[2] if len(words) == 3 and words[0] in _SHELLS and words[1] == "-c" else shlex.join(words)
     return {
-        "id": name,
+        "id": name_of(one.id),
         "kind": "process",
         "state": state_of(one.ended) if one.ended is not None else "running",
         "exitCode": exit_code(one.ended) if one.ended is not None else None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from takeback._version import VERSION
-from takeback.errors import InvalidRequest, OtherKeeper, TakebackError
+from takeback.errors import InvalidRequest, MachineSilent, OtherKeeper, TakebackError
 from takeback.host import unix
 from takeback.machines import wire
 from takeback.machines.lines import Line
@@ -50,6 +50,11 @@ class Call:
         try:
             await life.awake()
             yield life
+        except MachineSilent:
+            # The channel is closed when a sandbox ends; callers care for the sandbox.
+            if not life.runs:
+                raise life.stopped() from None
+            raise
         finally:
             life.leave()
 
