@@ -24,8 +24,8 @@ _COMPILE_S = 120.0
 def supervisor_binary(machines: MachinesDir) -> Path:
     """Return DATA/machines/supervisor/SHA256/init, putting it there first if it is not yet.
 
-    The SHA-256 is of the binary, so that a snapshot finds exactly its own; the folder holds nothing else, for it is seen
-    inside as /.takeback. Raises SupervisorMissing when none was shipped and none can be compiled.
+    The SHA-256 is of the binary, so that a snapshot finds exactly its own; the folder holds nothing else, for it is
+    seen inside as /.takeback. Raises SupervisorMissing when none was shipped and none can be compiled.
     """
     shipped = sources.SHIPPED / platform.machine() / NAME
     if shipped.is_file():
