@@ -13,6 +13,7 @@
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── EngineFailed  MachineGone
+    │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
     │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
@@ -405,6 +406,32 @@ class CommandTimeout(CommandError):
     http_status = 504
     message = "the command did not end within {seconds:g} s: {tail}"
     hint = "give it more time with timeout_ms"
+
+
+class SupervisorMissing(Unable):
+    kind = "supervisor-missing"
+    message = "there is no supervisor for sandboxes: {why}"
+    hint = "install gcc and libc6-dev (Debian: apt-get install gcc libc6-dev) and repeat"
+
+
+class MachineSilent(Unable):
+    kind = "machine-silent"
+    message = "the sandbox does not answer: {why}"
+    hint = "it may have run out of memory; go back to a snapshot of it, or delete it"
+
+
+class NotStarted(Unable):
+    kind = "not-started"
+    http_status = 400
+    message = "the sandbox could not start {program}: {why}"
+    hint = "{next}"
+
+
+class MachineRefused(Unable):
+    kind = "machine-refused"
+    http_status = 409
+    message = "the sandbox could not do {what}: {why}"
+    hint = "list its processes to see what is there"
 
 
 class Damaged(TakebackError):
