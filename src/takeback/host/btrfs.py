@@ -47,6 +47,6 @@ def destroy(path: Path) -> None:
 def _call(folder: Path, request: int, argument: bytes) -> None:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.ioctl(fd, request, argument)
+        fcntl.ioctl(fd, request, bytearray(argument), True)
     finally:
         os.close(fd)
