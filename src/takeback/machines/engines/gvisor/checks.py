@@ -47,6 +47,7 @@ class Container:
     socket: str = ""
     layers: tuple[str, ...] = ()  # names of the layers below, lowest first (LAYERS)
     upper: str = ""  # name of the layer that is written to
+    was_paused: bool = False  # before SAVING
     saved_for: str = ""  # what it was prepared for (LAYERS)
     groups: tuple[str, ...] = ()  # cgroup folders of its own
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone
-from takeback.host import ending, proc
+from takeback.host import ending, mounts, proc
 from takeback.machines.engine import DiskKind, Machine
 from takeback.machines.engines.gvisor import limits, room, spec
 from takeback.machines.engines.gvisor.checks import Container, Phase
@@ -159,18 +159,33 @@ class Containers:
         with self._refusals("be asked"), Control(Path(container.socket)) as control:
             return control.processes(container.id, _QUICK)
 
+    def drain(self, machine: Machine) -> None:
+        """Take away what a container that was killed had not read from its FIFO: the old one would take it for its own.
+
+        The channel is quiet, so nothing else is in it.
+        """
+        fd = os.open(machine.stdio.to_guest, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            while os.read(fd, 65536):
+                pass
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(fd)
+
     def clear(self, container: Container, *, here: bool) -> bool:
         """Kill and remove all of it; True when nothing is left. Without `here` its numbers are not ours: only files."""
         gone = True
         if here:
             gone = self._kill(container)
-        self._disks.unmount(Path(container.bundle) / "root")
-        if gone:
+        # Never remove a folder in which a disk may still be mounted.
+        if mounts.unmount_below(Path(container.bundle)) and gone:
             self._runsc.forget(container.id)
             if container.socket:
                 Path(container.socket).unlink(missing_ok=True)
             room.clear(Path(container.bundle))
-        return gone
+            return True
+        return False
 
     def _kill(self, container: Container) -> bool:
         recorded = [found for found in container.processes() if found.alive()]

@@ -9,11 +9,12 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
+from takeback.host import mounts
 from takeback.machines.engine import (
     Answers,
     Capabilities,
@@ -29,10 +30,12 @@ from takeback.machines.engines.gvisor import checks, containers, header, limits,
 from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers
 from takeback.machines.engines.gvisor.disk import Disks
+from takeback.machines.engines.gvisor.forks import Forks
 from takeback.machines.engines.gvisor.runsc import Runsc
 from takeback.machines.layout import MachinesDir
 
 NAME = "gvisor"
+_FORK = "fork"  # what a copy is prepared for: its source, in the moment it is saved
 _STATES = {
     Phase.STARTING: State.STOPPED,
     Phase.CREATED: State.CREATED,
@@ -71,19 +74,19 @@ class GVisor:
 
     def prepare(self, machine: Machine, saved: Saved | None = None) -> None:
         with self._working(machine):
-            record = self._fresh_record(machine)
             head = None if saved is None else self._checked(machine.spec, saved)
-            self._create(machine, record, head, "" if saved is None else saved.folder.name)
+            platform, layers = (self._platform, ()) if head is None else (head.platform, head.layers)
+            self._create(machine, platform, layers, "" if saved is None else saved.folder.name)
 
     def start(self, machine: Machine) -> None:
         with self._working(machine):
-            record = self._prepared(machine, None, "")
+            record = self._prepared(machine, self._platform, (), "")
             self._bring_up(machine, record, None)
 
     def restore(self, machine: Machine, saved: Saved) -> None:
         with self._working(machine):
             head = self._checked(machine.spec, saved)
-            record = self._prepared(machine, head, saved.folder.name)
+            record = self._prepared(machine, head.platform, head.layers, saved.folder.name)
             self._bring_up(machine, record, saved.folder if head.memory else None)
 
     def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
@@ -91,6 +94,33 @@ class GVisor:
             record, _ = self._running(machine)
             job = snapshots.Save(self._containers, self._disks, machine, into, self.scratch)
             head = job.run(record, memory=memory, answers=answers)
+            return self._saved(into, head)
+
+    def fork(self, machine: Machine, copies: Sequence[Machine], into: Path, *, answers: Answers | None = None) -> Saved:
+        early = machine.spec.disk is DiskKind.MEMORY
+        with ExitStack() as stack:
+            for one in (machine, *copies):
+                stack.enter_context(self._working(one))
+            record, current = self._running(machine)
+
+            def prepare(copy: Machine, layers: tuple[str, ...] | None) -> None:
+                self._prepared(copy, current.platform, layers or (), _FORK)
+
+            def load(copy: Machine, images: Path, layers: tuple[str, ...]) -> None:
+                self._bring_up(copy, self._prepared(copy, current.platform, layers, _FORK), images)
+
+            for copy in copies:
+                if (spec.digest(copy.spec), copy.spec.disk) != (spec.digest(machine.spec), machine.spec.disk):
+                    raise SnapshotMismatch(snapshot=machine.id, why="a copy has another spec", next="give it the same")
+            forks = Forks(copies, prepare if early else None, load)
+            job = snapshots.Save(self._containers, self._disks, machine, into, self.scratch)
+            try:
+                head = job.run(record, memory=True, answers=answers, copies=forks)
+            except BaseException:
+                job.discard()
+                for copy in copies:
+                    self._forget(copy)
+                raise
             return self._saved(into, head)
 
     def saved(self, folder: Path) -> Saved:
@@ -176,10 +206,9 @@ class GVisor:
 
     def remove(self, machine: Machine) -> None:
         with self._working(machine):
-            record = self._record(machine)
-            if record is not None:
-                self._clear(machine, record)
-            shutil.rmtree(machine.folder / "run", ignore_errors=True)
+            self._forget(machine)
+            if mounts.unmount_below(machine.folder):
+                shutil.rmtree(machine.folder / "run", ignore_errors=True)
             (machine.folder / checks.FILE).unlink(missing_ok=True)
 
     def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
@@ -229,18 +258,17 @@ class GVisor:
             raise SnapshotDamaged(snapshot=saved.folder.name, why=problem)
         return head
 
-    def _prepared(self, machine: Machine, head: header.Header | None, name: str) -> Record:
+    def _prepared(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
         """Return the record of a machine with a created container that fits, made now if there is none."""
         record = self._record(machine)
         if record is not None and record.here() and record.current is not None:
             ready = record.current
-            platform = self._platform if head is None else head.platform
             fits = (ready.version, ready.platform) == (self._runsc.version(), platform) and (
                 machine.spec.disk is DiskKind.MEMORY or ready.saved_for == name
             )
             if ready.phase is Phase.CREATED and fits and containers.alive(ready):
                 return record
-        return self._create(machine, self._fresh_record(machine), head, name)
+        return self._create(machine, platform, layers, name)
 
     def _fresh_record(self, machine: Machine) -> Record:
         record = self._record(machine)
@@ -252,11 +280,11 @@ class GVisor:
             self._clear(machine, record)
         return checks.new_record()
 
-    def _create(self, machine: Machine, record: Record, head: header.Header | None, name: str) -> Record:
-        platform = self._platform if head is None else head.platform
+    def _create(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
+        record = self._fresh_record(machine)
         container = replace(self._containers.fresh(machine, platform), saved_for=name)
         if machine.spec.disk is DiskKind.LAYERS:
-            container = replace(container, layers=() if head is None else head.layers, upper=self._disks.new())
+            container = replace(container, layers=self._disks.merged(layers), upper=self._disks.new())
 
         def note(made: Container) -> None:
             nonlocal record
@@ -309,6 +337,11 @@ class GVisor:
             if container.upper:
                 self._disks.drop(container.upper)
         (machine.folder / checks.FILE).unlink(missing_ok=True)
+
+    def _forget(self, machine: Machine) -> None:
+        record = self._record(machine)
+        if record is not None:
+            self._clear(machine, record)
 
     def _record(self, machine: Machine) -> Record | None:
         try:
