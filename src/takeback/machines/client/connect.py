@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import takeback
 from takeback._version import VERSION
 from takeback.errors import KeeperFailed
 from takeback.host import process, unix
@@ -93,8 +92,9 @@ class Client:
         try:
             said = os.fstat(log).st_size
             argv = [*_namespaces(), sys.executable, "-P", "-m", "takeback.machines.keeper", "--ready", str(writer)]
-            source = os.path.dirname(os.path.dirname(os.path.abspath(takeback.__file__)))
-            env = process.clean_environment({"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"})
+            # Where this very takeback came from: the caller may have a path of its own to it.
+            source = os.fspath(Path(__file__).resolve().parents[3])
+            env = process.clean_environment({"PYTHONPATH": source})
             try:
                 process.detach([*argv, str(self.directory.root)], env=env, log=log, keep=[writer])
             except FileNotFoundError as error:

@@ -113,8 +113,8 @@ def whole(data: bytes) -> int:
         byte = data[-back]
         if byte < 0x80:
             break
-        if byte >= 0xC0:  # the first byte of a character of 2, 3 or 4
-            need = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+        if byte >= 0xC0:  # the first byte of a character of 2, 3 or 4, or (from 0xF5 on) of none
+            need = 0 if byte >= 0xF5 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(data) - back if need > back else len(data)
     return len(data)
 
