@@ -70,8 +70,8 @@ class Face:
         self._class: Any = Sandbox if blocking else AsyncSandbox
         self._blocking = blocking
 
-    async def _call(self, name: str, *args: Any, **fields: Any) -> Any:
-        answer = getattr(self._class, name)(*args, client=self.client, **fields)
+    async def _call(self, method: str, *args: Any, **fields: Any) -> Any:
+        answer = getattr(self._class, method)(*args, client=self.client, **fields)
         return _wrap(answer) if self._blocking else await answer
 
     async def create(self, **fields: Any) -> Any:

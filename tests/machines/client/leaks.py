@@ -50,7 +50,10 @@ def files(root: Path) -> set[str]:
     for folder, folders, names in os.walk(root / "machines"):
         for name in [*folders, *names]:
             path = os.path.join(folder, name)
-            mode = os.lstat(path).st_mode
+            try:
+                mode = os.lstat(path).st_mode
+            except FileNotFoundError:
+                continue
             below = os.path.relpath(path, root / "machines")
             if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or name.startswith(".tmp-") or below.startswith("sandboxes/"):
                 found.add(below)

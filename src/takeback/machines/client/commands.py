@@ -78,17 +78,7 @@ def execute(
             yield Run(callback, (item["data"],))
 
     end = yield from _follow(request, stdin, pass_on if watched else None, collected, kill_on_interrupt=True)
-    result = CommandResult(
-        exit_code=end["exitCode"],
-        stdout=collected.text(False),
-        stderr=collected.text(True),
-        timed_out=end["timedOut"],
-        stdout_truncated=collected.cut[0] or end.get("stdoutTruncated", False),
-        stderr_truncated=collected.cut[1] or end.get("stderrTruncated", False),
-        duration_ms=end["durationMs"],
-        process_id=end["processId"],
-        out_of_memory=end.get("outOfMemory"),
-    )
+    result = collected.result(end)
     if check:
         check_result(result, limit)
     return result
@@ -127,16 +117,7 @@ def wait(sandbox: str, process: str) -> Op[CommandResult]:
     collected = Collected(_LARGE)
     request = {"op": "follow", "sandbox": sandbox, "process": process, "cursor": 0, "timeout_ms": None}
     end = yield from _follow(request, None, None, collected)
-    return CommandResult(
-        exit_code=end["exitCode"],
-        stdout=collected.text(False),
-        stderr=collected.text(True),
-        timed_out=end["timedOut"],
-        stdout_truncated=collected.cut[0],
-        stderr_truncated=collected.cut[1],
-        duration_ms=end["durationMs"],
-        process_id=process,
-    )
+    return collected.result(end)
 
 
 def write(sandbox: str, process: str, data: Data, eof: bool) -> Op[int]:

@@ -39,6 +39,7 @@ class Client:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
         self.prepare = prepare
+        self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request with what lets the keeper judge whether it understands it."""
@@ -92,6 +93,8 @@ class Client:
         try:
             said = os.fstat(log).st_size
             argv = [*_namespaces(), sys.executable, "-P", "-m", "takeback.machines.keeper", "--ready", str(writer)]
+            if self.idle_seconds is not None:
+                argv += ["--idle-seconds", str(self.idle_seconds)]
             # Where this very takeback came from: the caller may have a path of its own to it.
             source = os.fspath(Path(__file__).resolve().parents[3])
             env = process.clean_environment({"PYTHONPATH": source})

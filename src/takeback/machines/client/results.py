@@ -63,7 +63,22 @@ class Collected:
         """Note that output was lost, and nobody knows of which stream."""
         self.cut = [True, True]
 
-    def text(self, stderr: bool) -> str:
+    def result(self, end: Mapping[str, Any]) -> CommandResult:
+        """Return it all with how the command ended; what the keeper let go is cut too."""
+        self.cut = [self.cut[0] or end.get("stdoutTruncated", False), self.cut[1] or end.get("stderrTruncated", False)]
+        return CommandResult(
+            exit_code=end["exitCode"],
+            stdout=self._text(False),
+            stderr=self._text(True),
+            timed_out=end["timedOut"],
+            stdout_truncated=self.cut[0],
+            stderr_truncated=self.cut[1],
+            duration_ms=end["durationMs"],
+            process_id=end["processId"],
+            out_of_memory=end.get("outOfMemory"),
+        )
+
+    def _text(self, stderr: bool) -> str:
         held = bytes(self._held[stderr])
         return (held[: whole(held)] if self.cut[stderr] else held).decode("utf-8", "replace")
 

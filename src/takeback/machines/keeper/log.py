@@ -16,6 +16,10 @@ class BoundedHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
+        self.shorten()
+
+    def shorten(self) -> None:
+        """Empty the file if it is too large."""
         fd = self.stream.fileno()
         try:
             if os.fstat(fd).st_size > LARGEST:
@@ -28,6 +32,7 @@ def set_up() -> None:
     """Send the logs of takeback and asyncio there."""
     handler = BoundedHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.shorten()
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)

@@ -49,6 +49,8 @@ class Life:
         self._lock = asyncio.Lock()
         self._link: Link | None = None
         self._waiting: set[asyncio.Future[None]] = set()
+        self._watched = -1  # a descriptor that becomes readable when its processes end
+        self._checking: asyncio.Task[None] | None = None
 
     # -- use -------------------------------------------------------------------------------------------------------
 
@@ -231,9 +233,12 @@ class Life:
 
     async def check(self) -> None:
         """Notice when it has died: of too little memory, or killed from outside."""
-        state = await _threaded(self.engine.state, self.machine)
-        if state in (State.STOPPED, State.LOST) and self.record.state == SandboxState.RUNNING and not self.locked:
-            async with self._lock:
+        async with self._lock:
+            if self.deleted or self.record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
+                return
+            state = await _threaded(self.engine.state, self.machine)
+            if state in (State.STOPPED, State.LOST):
+                log.warning("sandbox %s died: the engine says %s", self.record.id, state.value)
                 self._set(SandboxState.STOPPED, stop_reason=f"it died ({state.value})", ended_ns=self._now_ns())
                 self._detach("died")
                 await _threaded(self.engine.remove, self.machine)
@@ -293,9 +298,28 @@ class Life:
             link.close()
             raise
         self._link = link
+        self._watch()
         return link
 
+    def _watch(self) -> None:
+        self._unwatch()
+        descriptor = self.engine.watch(self.machine)
+        if descriptor is not None:
+            self._watched = descriptor
+            asyncio.get_running_loop().add_reader(descriptor, self._ended)
+
+    def _unwatch(self) -> None:
+        if self._watched >= 0:
+            asyncio.get_running_loop().remove_reader(self._watched)
+            os.close(self._watched)
+            self._watched = -1
+
+    def _ended(self) -> None:
+        self._unwatch()
+        self._checking = asyncio.get_running_loop().create_task(self.check())
+
     def _detach(self, why: str) -> None:
+        self._unwatch()
         if self._link is not None:
             self._link.close(why)
             self._link = None
