@@ -22,7 +22,7 @@ from takeback.machines.making import Report, alone, put, scratch
 NAME = "debian"
 REVISION = 1  # raised with every change of what is in it; the old one stays for the snapshots that need it
 SUITES = ("bookworm", "trixie")
-PACKAGES = ("bash", "ca-certificates", "curl", "git", "python3", "sqlite3", "sudo")
+PACKAGES = ("bash", "ca-certificates", "curl", "git", "passwd", "python3", "sqlite3", "sudo")
 USER, UID, HOME = "runtime", 1000, "/workspace"
 _EXPECTED = ("bin/bash", "usr/bin/python3", "usr/bin/git", "usr/bin/curl", "usr/bin/sudo", "usr/bin/sqlite3")
 
