@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,32 @@ from tests.support.cli import Home
 CAPABILITIES = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SETGID", "CAP_SETUID", "CAP_KILL"]
 
 
-def inside(engine: Path, rootfs: Path, work: Path, script: str, prefix: list[str], **process: object) -> str:
-    """Run shell source as root of a throw-away sandbox and return what it said."""
+def own_namespace() -> list[str]:
+    """Return the words before the engine: an ordinary user needs a namespace with one user."""
+    return [] if os.geteuid() == 0 else ["unshare", "-Urmpf", "--mount-proc"]
+
+
+def inside(
+    engine: Path,
+    rootfs: Path,
+    work: Path,
+    argv: Sequence[str],
+    prefix: Sequence[str],
+    *,
+    first: Path | None = None,
+    **process: object,
+) -> str:
+    """Run a first process in a throw-away sandbox, with `first` seen as /.takeback, and return what it said."""
     bundle = work / "bundle"
     bundle.mkdir()
+    binds = {"/.takeback": first} if first else {}
     spec = {
         "ociVersion": "1.0.2",
         "root": {"path": str(rootfs), "readonly": False},
         "hostname": "sandbox",
         "process": {
             "user": {"uid": 0, "gid": 0},
-            "args": ["sh", "-c", script],
+            "args": list(argv),
             "cwd": "/",
             "env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), CAPABILITIES),
@@ -34,6 +50,7 @@ def inside(engine: Path, rootfs: Path, work: Path, script: str, prefix: list[str
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc"},
             {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
+            *({"destination": to, "type": "bind", "source": str(of), "options": ["ro"]} for to, of in binds.items()),
         ],
         "linux": {"namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")]},
     }
@@ -56,7 +73,7 @@ LOOK = """chown 1000:1000 /workspace
 exec setpriv --reuid=runtime --regid=runtime --init-groups sh -c '
 id -un; cd /workspace && touch f && stat -c %U f
 git --version; python3 -c "print(6*7)"; curl --version | head -n1; sqlite3 :memory: "select 1"
-hostname; getent hosts sandbox; stat -c %a:%U /usr/bin/sudo; stat -c %a:%U /etc/sudoers.d/runtime'
+hostname; getent hosts sandbox; readlink /usr/bin/sudo; stat -c %a:%U /usr/bin/sudo.debian /etc/sudoers.d/runtime'
 """
 
 
@@ -65,13 +82,12 @@ def right(said: str) -> None:
     assert lines[:2] == ["runtime", "runtime"]
     assert lines[2].startswith("git version") and lines[3] == "42" and lines[4].startswith("curl ")
     assert lines[5:7] == ["1", "sandbox"] and lines[7].split()[0] == "127.0.0.1"
-    assert lines[8:] == ["4755:root", "440:root"]
+    assert lines[8:] == ["/.takeback/init", "4755:root", "440:root"]
 
 
 def test_the_image_works_in_the_engine(ready: Ready, tmp_path: Path) -> None:
     assert ready.image is not None
-    prefix = [] if os.geteuid() == 0 else ["unshare", "-Urmpf", "--mount-proc"]
-    right(inside(ready.engine.path, ready.image.rootfs, tmp_path, LOOK, prefix))
+    right(inside(ready.engine.path, ready.image.rootfs, tmp_path, ["sh", "-c", LOOK], own_namespace()))
 
 
 SMALL = """
@@ -121,4 +137,4 @@ def test_an_ordinary_user_sets_up_builds_and_runs_it(user: Home) -> None:
 def inside_as(user: Home, engine: Path, rootfs: Path, work: Path, script: str) -> str:
     """Run as that user, in a namespace of its own."""
     prefix = ["unshare", "-Urmpf", "--mount-proc"]
-    return inside(engine, rootfs, work, script, prefix, **user.account.process())
+    return inside(engine, rootfs, work, ["sh", "-c", script], prefix, **user.account.process())
