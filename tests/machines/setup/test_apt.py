@@ -16,19 +16,33 @@ from tests.support import machines
 here = pytest.mark.skipif(bool(machines.why_not()), reason=machines.why_not() or "-")
 
 
-def test_keyrings_are_read_from_both_forms_of_a_sources_file(tmp_path: Path) -> None:
-    one_line = tmp_path / "a.list"
-    one_line.write_text(
-        "# deb [signed-by=/no.gpg] x\ndeb [arch=amd64 signed-by=/keys/a.gpg,/keys/b.asc] http://x y main\n"
+def test_sources_are_read_in_both_forms(tmp_path: Path) -> None:
+    parts = tmp_path / "sources.list.d"
+    parts.mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# deb http://no.example x main\n"
+        "deb [ arch=amd64 signed-by=/keys/a.gpg,/keys/b.asc ] http://one.example/debian suite main contrib # why\n"
+        "deb-src http://one.example/debian suite main\n"
+        "deb cdrom:[disc]/ suite main\n"
+        "deb https://two.example/flat ./\n"
     )
-    assert apt_sources.keyrings(one_line) == "/keys/a.gpg,/keys/b.asc"
-    stanzas = tmp_path / "b.sources"
-    stanzas.write_text("Types: deb\nURIs: http://x\nSigned-By: /keys/c.gpg\n\nTypes: deb\nsigned-by: /keys/d.gpg\n")
-    assert apt_sources.keyrings(stanzas) == "/keys/c.gpg,/keys/d.gpg"
-    block = tmp_path / "c.sources"
-    block.write_text("Types: deb\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc/def\n")
-    assert apt_sources.keyrings(block) == ""
-    assert apt_sources.keyrings(tmp_path / "none") == ""
+    (parts / "b.sources").write_text(
+        "# a comment\nTypes: deb deb-src\nURIs: http://three.example/a\n http://three.example/b\nSuites: s s-updates\n"
+        "# between\nComponents: main\nSigned-By: /keys/c.gpg\n\n"
+        "Types: deb\nURIs: http://off.example\nSuites: s\nComponents: main\nEnabled: no\n\n"
+        "Types: deb\nURIs: http://block.example\nSuites: s\nComponents: main\nSigned-By:\n"
+        " -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n /abc/def\n -----END PGP PUBLIC KEY BLOCK-----\n"
+    )
+    (parts / "c.list.bak").write_text("deb http://bak.example s main\n")
+    assert apt_sources.sources(tmp_path) == (
+        Source("http://one.example/debian", "suite", ("main", "contrib"), "/keys/a.gpg,/keys/b.asc"),
+        Source("https://two.example/flat", "./", ()),
+        Source("http://three.example/a", "s", ("main",), "/keys/c.gpg"),
+        Source("http://three.example/a", "s-updates", ("main",), "/keys/c.gpg"),
+        Source("http://three.example/b", "s", ("main",), "/keys/c.gpg"),
+        Source("http://three.example/b", "s-updates", ("main",), "/keys/c.gpg"),
+        Source("http://block.example", "s", ("main",), ""),
+    )
 
 
 def test_debian_is_told_from_others_who_name_their_suites_alike(monkeypatch: pytest.MonkeyPatch) -> None:
