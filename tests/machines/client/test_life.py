@@ -153,3 +153,28 @@ async def test_a_sandbox_that_dies_says_so(face: Face) -> None:
             await box.exec("kill -9 1; kill -9 -1; sleep 30", user="root")
             await box.exec("sleep 30")
         assert (await box.refresh()).state == "stopped" and "died" in box.info["stopReason"]
+
+
+async def test_a_stopped_sandbox_keeps_its_disk_and_can_be_started_again(face: Face) -> None:
+    box = await face.create(name="kept")
+    await box.files.write("/workspace/file", "content")
+    await box.exec("echo root > /etc/made", user="root", check=True)
+    await box.spawn("sleep 1000")
+    await box.stop()
+    assert (box.state, box.info["stopReason"], box.info["diskKept"]) == ("stopped", "requested", True)
+    with pytest.raises(SandboxStopped):
+        await box.exec("true")
+    assert [one.id for one in await face.list()] == [box.id]
+    with pytest.raises(NameTaken):
+        await face.create(name="kept")
+    await box.restart()
+    assert box.state == "running" and not box.info["diskKept"]
+    assert await box.files.read("/workspace/file") == b"content"
+    assert (await box.exec("cat /etc/made; cat /proc/[0-9]*/comm | grep -cx sleep")).stdout == "root\n0\n"
+    async with await face.connect(box.id):
+        pass
+    assert (await box.refresh()).state == "stopped"
+    again = await face.get_or_create("kept")
+    assert again.id == box.id and again.state == "running"
+    assert await again.files.exists("/workspace/file")
+    await box.delete()

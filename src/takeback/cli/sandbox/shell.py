@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 @click.command(
     "shell",
-    cls=options.Command,
+    cls=common.WithWords,
     short_help="Open a terminal in a sandbox.",
-    context_settings={"allow_interspersed_args": False},
     examples=[
         ("takeback sandbox shell db", "a login shell"),
         ("takeback sandbox shell --user root db -- htop", "another program, as root"),
