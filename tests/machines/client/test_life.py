@@ -80,7 +80,7 @@ async def test_a_paused_sandbox_stands_still_and_wakes_by_itself(face: Face) -> 
         assert (box.state, box.info["status"]) == ("paused", "paused") and box.info["pausedAt"]
         await box.pause()
         assert (await box.refresh()).state == "paused"
-        assert int((await box.exec("cat /tmp/n")).stdout) > 0
+        assert int((await box.exec("until [ -s /tmp/n ]; do sleep 0.01; done; cat /tmp/n")).stdout or 1) > 0
         assert (await box.refresh()).state == "running"
         await box.pause()
         assert (await box.wake()).state == "running"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
 class WithWords(options.Command):
     """A command that ends with a command line: options after ID are its own only when `--` says where they end."""
 
