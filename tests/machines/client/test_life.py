@@ -123,8 +123,8 @@ async def test_metrics_tell_what_is_used(face: Face) -> None:
 
 async def test_bad_requests_are_refused_before_anything_is_made(face: Face) -> None:
     for wrong in (
-        {"memory_mib": 64}, {"vcpu": 0}, {"vcpu": 17}, {"disk_mib": 1}, {"timeout_seconds": 5}, {"on_lease_end": "burn"},
-        {"idle_pause_seconds": -1}, {"labels": {"a": 1}}, {"env": {"A B": "x"}}, {"name": ""}, {"name": "a/b"},
+        {"memory_mib": 64}, {"vcpu": 0}, {"vcpu": 17}, {"disk_mib": 1}, {"timeout_seconds": 5},
+        {"on_lease_end": "burn"}, {"idle_pause_seconds": -1}, {"labels": {"a": 1}}, {"env": {"A B": "x"}}, {"name": ""}, {"name": "a/b"},
         {"user": "nobody"}, {"disk": "floppy"}, {"get_or_create": True},
     ):  # fmt: skip
         with pytest.raises(InvalidRequest) as caught:

@@ -303,7 +303,7 @@ class Life:
         return link
 
     def _answers(self, link: Link) -> Callable[[], bool]:
-        """Return what an engine asks from its thread: does PID 1 answer, in a machine that was just put in its place."""
+        """Return what an engine asks from its thread: does PID 1 answer, in a machine just put in its place?"""
         loop = asyncio.get_running_loop()
 
         def answers() -> bool:
