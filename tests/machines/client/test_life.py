@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -121,12 +122,26 @@ async def test_metrics_tell_what_is_used(face: Face) -> None:
         assert (await box.metrics())["latest"] is None
 
 
+WRONG: tuple[dict[str, Any], ...] = (
+    {"memory_mib": 64},
+    {"vcpu": 0},
+    {"vcpu": 17},
+    {"disk_mib": 1},
+    {"timeout_seconds": 5},
+    {"on_lease_end": "burn"},
+    {"idle_pause_seconds": -1},
+    {"labels": {"a": 1}},
+    {"env": {"A B": "x"}},
+    {"name": ""},
+    {"name": "a/b"},
+    {"user": "nobody"},
+    {"disk": "floppy"},
+    {"get_or_create": True},
+)
+
+
 async def test_bad_requests_are_refused_before_anything_is_made(face: Face) -> None:
-    for wrong in (
-        {"memory_mib": 64}, {"vcpu": 0}, {"vcpu": 17}, {"disk_mib": 1}, {"timeout_seconds": 5},
-        {"on_lease_end": "burn"}, {"idle_pause_seconds": -1}, {"labels": {"a": 1}}, {"env": {"A B": "x"}}, {"name": ""}, {"name": "a/b"},
-        {"user": "nobody"}, {"disk": "floppy"}, {"get_or_create": True},
-    ):  # fmt: skip
+    for wrong in WRONG:
         with pytest.raises(InvalidRequest) as caught:
             await face.create(**wrong)
         assert caught.value.hint_text
