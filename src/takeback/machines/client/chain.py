@@ -42,6 +42,8 @@ class Chain:
         self._keep = keep
         self._days = retention_days
         self._at: str | None = None
+        # A label goes with the sandbox when a copy takes its place; its id does not.
+        self._id = sandbox.info["labels"].get(_CHAIN) or sandbox.id
         links = self.steps
         if links:
             came_from = sandbox.info.get("lastSnapshot")
@@ -65,6 +67,8 @@ class Chain:
     def remember(self, step: str) -> Link:
         """Save the machine as it is now, as this step. Raises what snapshot raises."""
         before = self.steps
+        if self.sandbox.info["labels"].get(_CHAIN) != self._id:
+            self.sandbox.update(labels={**self.sandbox.info["labels"], _CHAIN: self._id})
         number = before[-1].number + 1 if before else 1
         labels = {_CHAIN: self._id, _STEP: step, _NUMBER: str(number), _PARENT: self._at or ""}
         snapshot = self.sandbox.snapshot(labels=labels, retention_days=self._days)
@@ -115,10 +119,6 @@ class Chain:
 
         draw(None, "")
         return "\n".join(lines)
-
-    @property
-    def _id(self) -> str:
-        return self.sandbox.id
 
     def _find(self, step: str | int | Link) -> Link:
         links = self.steps
