@@ -2,12 +2,23 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
+    │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
+    │   ├── CannotSave  SnapshotMismatch
+    │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
+    │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
+    │   ├── EngineFailed  MachineGone
+    │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
+    │   └── CommandError
+    │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
+    │   └── SnapshotDamaged
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
 Does not cover: how an error is drawn (cli) or sent (server).
@@ -35,6 +46,21 @@ class TakebackError(Exception):
     def hint_text(self) -> str:
         """The next step for the reader, or an empty string."""
         return self.hint.format(**self.fields)
+
+    @property
+    def code(self) -> str:
+        """The kind as programs of the hosted service spell it: `name_taken`."""
+        return self.kind.replace("-", "_")
+
+    @property
+    def status(self) -> int:
+        """The HTTP status, under the name programs of the hosted service read."""
+        return self.http_status
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the error is about, by name."""
+        return dict(self.fields)
 
 
 class UsageError(TakebackError):
@@ -74,6 +100,75 @@ class BadSetting(UsageError):
     kind = "bad-setting"
     message = "{file}, line {line}: {problem}"
     hint = "{nearest}"
+
+
+class InvalidRequest(UsageError):
+    kind = "invalid-request"
+    message = "{detail}"
+    hint = "{next}"
+
+
+class SandboxNotFound(UsageError):
+    kind = "not-found"
+    http_status = 404
+    message = "there is no sandbox {id!r}"
+    hint = "`takeback sandbox ls` shows those there are; a deleted one cannot be brought back"
+
+
+class ProcessNotFound(UsageError):
+    kind = "process-not-found"
+    http_status = 404
+    message = "there is no process {id!r} in sandbox {sandboxId}"
+    hint = "`takeback sandbox ps` shows the running ones and the last 16 that ended"
+
+
+class FileNotFound(UsageError):
+    kind = "file-not-found"
+    http_status = 404
+    message = "no such file or directory in the sandbox: {path}"
+    hint = "list its folder to see what is there"
+
+
+class IsADirectory(UsageError):
+    kind = "is-a-directory"
+    http_status = 409
+    message = "{path} is a directory in the sandbox"
+    hint = "name a file, or download or remove the directory as a whole"
+
+
+class NotADirectory(UsageError):
+    kind = "not-a-directory"
+    http_status = 409
+    message = "{path} in the sandbox is not a directory, or lies below something that is none"
+    hint = "name a directory"
+
+
+class FileExists(UsageError):
+    kind = "file-exists"
+    http_status = 409
+    message = "{path} is already there in the sandbox"
+    hint = "say overwrite=True, or name another path"
+
+
+class PermissionDenied(UsageError):
+    kind = "permission-denied"
+    http_status = 403
+    message = "the sandbox's user may not do that with {path}"
+    hint = "run a command as user='root' for it"
+
+
+class FileRefused(UsageError):
+    kind = "file-refused"
+    http_status = 409
+    message = "{path} in the sandbox: {why}"
+    hint = "look at it with a command in the sandbox"
+
+
+class UnknownImage(UsageError):
+    kind = "image-not-found"
+    http_status = 404
+    message = "{name!r} is no image: {why}"
+    hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
 class Refused(TakebackError):
@@ -133,6 +228,60 @@ class StoreReadOnly(Refused):
     hint = "it can be read; update takeback to write"
 
 
+class CannotSave(Refused):
+    kind = "cannot-save"
+    message = "this sandbox cannot be saved now: {why}"
+    hint = "{next}"
+
+
+class SnapshotMismatch(Refused):
+    kind = "snapshot-mismatch"
+    message = "snapshot {snapshot} cannot be started here: {why}"
+    hint = "{next}"
+
+
+class NameTaken(Refused):
+    kind = "name-taken"
+    message = "a sandbox named {name!r} is alive already: {sandboxId}"
+    hint = "take another name, delete that one, or use get_or_create"
+
+
+class NotPaused(Refused):
+    kind = "not-paused"
+    message = "sandbox {id} is not paused but {state}"
+    hint = "it can be used as it is"
+
+
+class SandboxPaused(Refused):
+    kind = "sandbox-paused"
+    message = "sandbox {id} is paused and does not wake by itself"
+    hint = "wake it first, or make it with auto_wake=True"
+
+
+class SandboxStopped(Refused):
+    kind = "sandbox-stopped"
+    message = "sandbox {id} is {state}{why}"
+    hint = "restart it when its disk was kept, else make a new one"
+
+
+class ProcessRunning(Refused):
+    kind = "process-running"
+    message = "process {id} still runs"
+    hint = "wait for its end, or kill it"
+
+
+class ProcessLimit(Refused):
+    kind = "process-limit"
+    message = "sandbox {id} has no room for another process: {why}"
+    hint = "end some, or make a sandbox of its own for this"
+
+
+class OtherKeeper(Refused):
+    kind = "other-keeper"
+    message = "takeback {theirs} keeps {count} running sandboxes of this data directory; this is takeback {ours}"
+    hint = "delete or stop those with that version first, or set TAKEBACK_HOME to another place"
+
+
 class Unable(TakebackError):
     kind = "unable"
     http_status = 503
@@ -189,10 +338,151 @@ class TimedOut(Unable):
     hint = "it was asked to stop and nothing was changed"
 
 
+class KeeperFailed(Unable):
+    kind = "keeper-failed"
+    message = "the keeper of the sandboxes did not start: {why}"
+    hint = "its log: {log}"
+
+
+class KeeperGone(Unable):
+    kind = "connection-error"
+    message = "the keeper of the sandboxes went away during `{what}`"
+    hint = "repeat it: the sandboxes go on and another keeper finds them again"
+
+
+class StartFailed(Unable):
+    kind = "start-failed"
+    message = "the sandbox did not start: {why}"
+    hint = "`takeback doctor` looks for the cause"
+
+
+class Unsupported(Unable):
+    kind = "unsupported"
+    http_status = 501
+    message = "not possible here: {what}"
+    hint = "{next}"
+
+
+class EngineFailed(Unable):
+    kind = "engine-failed"
+    message = "the engine could not {what}: {why}"
+    hint = "`takeback doctor` looks for the cause"
+
+
+class MachineGone(Unable):
+    kind = "machine-gone"
+    message = "sandbox {id} does not run any more: {why}"
+    hint = "start a new one, or restore a snapshot of it"
+
+
+class DownloadIncomplete(Unable):
+    kind = "download-incomplete"
+    message = "{path}: only {got} of {size} bytes came"
+    hint = "the file changed or the sandbox stopped meanwhile; repeat"
+
+
+class TerminalRefused(Unable):
+    kind = "terminal-refused"
+    message = "no terminal: {why}"
+    hint = "name another command"
+
+
+class CommandError(Unable):
+    """Only from `exec(check=True)`; `exit_code`, `stdout` and `stderr` are the command's."""
+
+    kind = "command-failed"
+    message = "the command ended with exit code {code}: {tail}"
+    hint = "its whole output is in .stdout and .stderr"
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.stdout = str(fields.get("stdout", ""))
+        self.stderr = str(fields.get("stderr", ""))
+        # As the hosted client has it, although here it hides what `takeback` itself would end with.
+        vars(self)["exit_code"] = fields.get("code")
+
+
+class CommandTimeout(CommandError):
+    kind = "command-timeout"
+    http_status = 504
+    message = "the command did not end within {seconds:g} s: {tail}"
+    hint = "give it more time with timeout_ms"
+
+
+class NeedsLinux(Unable):
+    kind = "needs-linux"
+    http_status = 501
+    message = "machines need Linux; this is {system}"
+    hint = "files can be taken back here; for machines, use takeback on a Linux machine or in a Linux VM"
+
+
+class EngineMissing(Unable):
+    kind = "engine-missing"
+    message = "no `runsc` in {folder} or on PATH"
+    hint = "`takeback setup` gets one"
+
+
+class EngineTooOld(Unable):
+    kind = "engine-too-old"
+    message = "{path} is runsc {found}, older than {minimum}: {why}"
+    hint = "`takeback setup` puts a newer one into takeback's own folder, beside yours"
+
+
+class ToolMissing(Unable):
+    kind = "tool-missing"
+    message = "{what} needs `{tool}`, which is not on this machine"
+    hint = "have these packages installed: {packages} (`takeback setup --yes` does it, as root on Debian)"
+
+
+class FetchFailed(Unable):
+    kind = "fetch-failed"
+    http_status = 502
+    message = "{what} could not be fetched: {why}"
+    hint = "nothing was changed; look at the network, the proxy and apt's sources, and repeat `takeback setup`"
+
+
+class ImageBuildFailed(Unable):
+    kind = "image-build-failed"
+    message = "the image {name!r} could not be built: {why}"
+    hint = "{next}"
+
+
+class SupervisorMissing(Unable):
+    kind = "supervisor-missing"
+    message = "there is no supervisor for sandboxes: {why}"
+    hint = "install gcc and libc6-dev (Debian: apt-get install gcc libc6-dev) and repeat"
+
+
+class MachineSilent(Unable):
+    kind = "machine-silent"
+    message = "the sandbox does not answer: {why}"
+    hint = "it may have run out of memory; go back to a snapshot of it, or delete it"
+
+
+class NotStarted(Unable):
+    kind = "not-started"
+    http_status = 400
+    message = "the sandbox could not start {program}: {why}"
+    hint = "{next}"
+
+
+class MachineRefused(Unable):
+    kind = "machine-refused"
+    http_status = 409
+    message = "the sandbox could not do {what}: {why}"
+    hint = "list its processes to see what is there"
+
+
 class Damaged(TakebackError):
     kind = "damaged"
     message = "{what} is damaged: {detail}"
     hint = "{next}"
+
+
+class SnapshotDamaged(Damaged):
+    kind = "snapshot-damaged"
+    message = "snapshot {snapshot} is damaged: {why}"
+    hint = "nothing was started or stopped; take another snapshot, or restore an older one"
 
 
 class NothingToDo(TakebackError):
