@@ -6,13 +6,14 @@ Does not cover: fetching from them (`apt`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from takeback.host import system, tools
 
 _ASK_SECONDS = 30.0
-_FORM = "\t".join(("$(SITE)", "$(RELEASE)", "$(COMPONENT)", "$(SOURCESENTRY)", "$(ORIGIN)"))
+_FORM = "$(SITE)\t$(RELEASE)\t$(ORIGIN)"
 _FETCHABLE = ("http://", "https://", "file:", "mirror")
 _SAME_RELEASE = ("stable", "oldstable", "testing", "unstable", "sid")
 ARCHIVE_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -37,35 +38,60 @@ class Source:
         return f"deb {keys}{self.mirror} {self.suite} {' '.join(self.components)}"
 
 
-def sources() -> tuple[Source, ...]:
-    """Return the user's own binary sources, as apt reads them from all its files; empty where there is no apt."""
-    code, said = tools.ask(
-        ["apt-get", "indextargets", "--format", _FORM, "Created-By: Packages"], timeout=_ASK_SECONDS, split=True
-    )
+def sources(etc: Path = Path("/etc/apt")) -> tuple[Source, ...]:
+    """Return the user's own binary sources, from all files of sources.list(5) in both forms."""
+    origins = _origins()
     found: list[Source] = []
-    for line in said.splitlines() if code == 0 else ():
-        if line.count("\t") != 4:
+    for file in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
+        read = {".list": _one_line, ".sources": _stanzas}.get(file.suffix)
+        if read is None:
             continue
-        site, release, component, entry, origin = line.split("\t")
-        origin = "" if origin.startswith("$") else origin
-        source = Source(site, release, (component,), keyrings(Path(entry.rpartition(":")[0])), origin)
-        if site.startswith(_FETCHABLE) and source not in found:
-            found.append(source)
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        for source in read(text):
+            known = replace(source, origin=origins.get((source.mirror.rstrip("/"), source.suite), ""))
+            if source.mirror.startswith(_FETCHABLE) and known not in found:
+                found.append(known)
     return tuple(found)
 
 
-def keyrings(file: Path) -> str:
-    """Return the keyrings that a sources file names, in either form; apt does not tell them with its targets."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    found: list[str] = []
-    for deb822, one_line in re.findall(r"(?im)^signed-by:(.*)$|^[^#\n]*\bsigned-by=([^\s\]]+)", text):
-        for word in re.split(r"[\s,]+", deb822 or one_line):
-            if word.startswith("/") and word not in found:
-                found.append(word)
-    return ",".join(found)
+def _one_line(text: str) -> Iterator[Source]:
+    for line in text.splitlines():
+        row = re.match(r"\s*deb\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)\s*([^#]*)", line)
+        if row:
+            options = dict(re.findall(r"(\S+?)=(\S+)", row[1] or ""))
+            yield Source(row[2], row[3], tuple(row[4].split()), _keyrings(options.get("signed-by", "")))
+
+
+def _stanzas(text: str) -> Iterator[Source]:
+    kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    for stanza in re.split(r"\n\s*\n", kept):
+        fields = {
+            name.lower(): " ".join(value.split())
+            for name, value in re.findall(r"(?m)^([\w-]+):((?:.*)(?:\n[ \t].*)*)", stanza)
+        }
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() in ("no", "false", "0"):
+            continue
+        components = tuple(fields.get("components", "").split())
+        for mirror in fields.get("uris", "").split():
+            for suite in fields.get("suites", "").split():
+                yield Source(mirror, suite, components, _keyrings(fields.get("signed-by", "")))
+
+
+def _keyrings(value: str) -> str:
+    """Return the files that a Signed-By names; a key in the sources file itself, or only a fingerprint, is no file."""
+    return ",".join(word for word in re.split(r"[\s,]+", value) if word.startswith("/") and "-----" not in value)
+
+
+def _origins() -> dict[tuple[str, str], str]:
+    """Return what the Release files that apt has fetched say of themselves, by mirror and suite."""
+    code, said = tools.ask(
+        ["apt-get", "indextargets", "--format", _FORM, "Created-By: Packages"], timeout=_ASK_SECONDS, split=True
+    )
+    rows = [line.split("\t") for line in said.splitlines()] if code == 0 else []
+    return {(row[0].rstrip("/"), row[1]): row[2] for row in rows if len(row) == 3 and not row[2].startswith("$")}
 
 
 def debian_source(suite: str, known: tuple[Source, ...] | None = None) -> Source | None:

@@ -161,8 +161,8 @@ class Engine(Protocol):
         """Save a machine and bring up copies of it at the same time; each has its own FIFOs and the same spec.
 
         Quicker than `save` and then `restore` for each: copies are made beside the save, not after it. `into` is best
-        on tmpfs when nobody wants it afterwards. As `save`; when anything fails, no copy is left. Each copy has come
-        up only when its PID 1 has answered.
+        one of `passing` when nobody wants it afterwards. As `save`; when anything fails, no copy is left. Each copy
+        is proven only by its PID 1's answer.
         """
 
     def restore(self, machine: Machine, saved: Saved) -> None:
@@ -188,11 +188,20 @@ class Engine(Protocol):
         None when there is none. After a `save` it may be another process: watch it anew.
         """
 
+    def ended_because(self, machine: Machine) -> str:
+        """Return why a machine's process is gone, as far as the host knows (else ""); to be asked before `remove`."""
+
     def usage(self, machine: Machine) -> Usage:
         """Return what it used; zeros when it does not run."""
 
     def remove(self, machine: Machine) -> None:
         """Kill it, if it is ours, and remove all of it but `machine.folder` itself; to be repeated if it fails."""
+
+    def passing(self, name: str) -> Path:
+        """Make a folder for a snapshot that nobody wants after the copies are up, on tmpfs where there is one.
+
+        The caller removes it.
+        """
 
     def saved(self, folder: Path) -> Saved:
         """Read back what `save` returned. Raises SnapshotDamaged."""

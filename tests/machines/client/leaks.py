@@ -28,7 +28,11 @@ def processes(root: Path) -> dict[int, str]:
 
 def keepers(root: Path) -> list[int]:
     """Return the keepers of the directory, not those that started them."""
-    return [pid for pid, words in processes(root).items() if " -m takeback.machines.keeper" in words and "python" in words.split()[0]]
+    return [
+        pid
+        for pid, words in processes(root).items()
+        if " -m takeback.machines.keeper" in words and "python" in words.split()[0]
+    ]
 
 
 def mounts(root: Path) -> set[str]:

@@ -45,7 +45,9 @@ async def test_modes_are_kept_or_set(face: Face) -> None:
 
 async def test_listing_says_what_is_there(face: Face) -> None:
     async with await face.create() as box:
-        await box.exec("mkdir -p a/b && echo 12345 > a/b/f.py && ln -s b/f.py a/link && mkfifo a/pipe && touch .hid a/x")
+        await box.exec(
+            "mkdir -p a/b && echo 12345 > a/b/f.py && ln -s b/f.py a/link && mkfifo a/pipe && touch .hid a/x"
+        )
         listed = await box.files.list("/workspace", depth=3)
         shown = [(entry["path"], entry["type"]) for entry in listed]
         assert shown == [

@@ -151,7 +151,9 @@ async def test_a_keeper_of_another_version_with_nothing_to_keep_makes_room(
     signed = world.client.signed
     # Until a keeper of "its" version is there: the one started anew is of this version again.
     monkeypatch.setattr(
-        world.client, "signed", lambda asked: signed(asked) | ({"version": "9"} if leaks.keepers(world.data) == first else {})
+        world.client,
+        "signed",
+        lambda asked: signed(asked) | ({"version": "9"} if leaks.keepers(world.data) == first else {}),
     )
     assert Sandbox.list(client=world.client) == []
     assert leaks.keepers(world.data) != first

@@ -200,9 +200,7 @@ class AsyncSandbox(SandboxRecord):
         return cls(client, info, ours=True, keep=bool(fields.get("keep")))
 
     @classmethod
-    async def get_or_create(
-        cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]
-    ) -> AsyncSandbox:
+    async def get_or_create(cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]) -> AsyncSandbox:
         """Return the living sandbox of that name, woken when it was paused, or make it."""
         wanted: CreateFields = {**fields, "name": name, "get_or_create": True}
         return await cls.create(client=client, **wanted)

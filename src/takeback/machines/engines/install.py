@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from takeback.errors import EngineMissing, EngineTooOld, FetchFailed
+from takeback.errors import EngineMissing, EngineTooOld, FetchFailed, ToolMissing
 from takeback.host import tools
 from takeback.machines.making import Report, alone, put, scratch, silent
 
@@ -145,6 +145,11 @@ def _get(folder: Path, ways: Sequence[Way], report: Report) -> Found:
             program = made / "runsc"
             try:
                 fetched = way(fetched_in, report)
+            except ToolMissing as error:
+                if not reasons:
+                    raise
+                reasons.append(str(error))
+                continue
             except FetchFailed as error:
                 reasons.append(str(error))
                 continue

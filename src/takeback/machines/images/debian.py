@@ -22,9 +22,9 @@ from takeback.machines.making import Report, alone, put, scratch
 NAME = "debian"
 REVISION = 1  # raised with every change of what is in it; the old one stays for the snapshots that need it
 SUITES = ("bookworm", "trixie")
-PACKAGES = ("bash", "ca-certificates", "curl", "git", "python3", "sqlite3", "sudo")
+PACKAGES = ("bash", "ca-certificates", "curl", "git", "passwd", "procps", "python3", "sqlite3", "sudo")
 USER, UID, HOME = "runtime", 1000, "/workspace"
-_EXPECTED = ("bin/bash", "usr/bin/python3", "usr/bin/git", "usr/bin/curl", "usr/bin/sudo", "usr/bin/sqlite3")
+_EXPECTED = ("bin/bash", "usr/bin/python3", "usr/bin/git", "usr/bin/curl", "usr/bin/sqlite3", "usr/bin/sudo.debian")
 
 # $1 is the new system's root, $2 the folder for what the build wants to know. Runs as root of the namespace.
 _FINISH = f"""#!/bin/sh
@@ -32,8 +32,12 @@ set -e
 chroot "$1" useradd --no-create-home --home-dir {HOME} --uid {UID} --user-group --shell /bin/bash {USER}
 mkdir "$1{HOME}" "$1/.takeback"
 chroot "$1" chown {UID}:{UID} {HOME}
+mkdir -p "$1/etc/sudoers.d"
 printf '%s ALL=(ALL:ALL) NOPASSWD: ALL\\n' {USER} > "$1/etc/sudoers.d/{USER}"
 chmod 0440 "$1/etc/sudoers.d/{USER}"
+# gVisor ignores set-user-ID bits, so Debian's sudo cannot work in it: the supervisor is sudo too (supervisor/sudo.c).
+chroot "$1" dpkg-divert --quiet --local --rename --divert /usr/bin/sudo.debian --add /usr/bin/sudo
+ln -s /.takeback/init "$1/usr/bin/sudo"
 echo sandbox > "$1/etc/hostname"
 printf '127.0.0.1 localhost sandbox\\n::1 localhost ip6-localhost ip6-loopback\\n' > "$1/etc/hosts"
 # No name server: names are looked up outside, by the proxy. Without a line the answer "none there" comes at once.

@@ -63,7 +63,7 @@ def build(
         *program,
         "--mode=root",
         "--variant=apt",
-        f"--include={','.join(packages)}",
+        *([f"--include={','.join(packages)}"] if packages else []),
         f"--aptopt={fetching}",
         "--dpkgopt=force-unsafe-io",
         f"--essential-hook={_SMALL}",
@@ -99,7 +99,7 @@ def _for_one_user() -> list[str]:
         "--skip=chroot/mount/dev,chroot/mount/sys",
         f'--extract-hook=for n in {nodes}; do : > "$1/dev/$n"; mount --bind "/dev/$n" "$1/dev/$n"; done; '
         'ln -sfn /proc/self/fd "$1/dev/fd"',
-        f'--customize-hook=for n in {nodes}; do umount "$1/dev/$n"; rm "$1/dev/$n"; done; rm -f "$1/dev/fd"',
+        f'--customize-hook=for n in {nodes}; do umount "$1/dev/$n"; rm "$1/dev/$n"; done',
     ]
 
 

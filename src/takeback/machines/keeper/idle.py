@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from takeback.errors import TakebackError
@@ -43,22 +44,25 @@ async def watch(keeper: Keeper) -> None:
         count += 1
         keeper.reap()
         for life in keeper.lives():
-            try:
-                await _look(life, keeper.now_ns(), count % _LOOK_EVERY == 0)
-            except TakebackError as error:
-                log.warning("sandbox %s: %s", life.record.id, error)
+            if not life.locked:
+                _look(keeper, life, thorough=count % _LOOK_EVERY == 0)
         keeper.end_if_idle()
 
 
-async def _look(life: Life, now_ns: int, thorough: bool) -> None:
-    if life.locked:
-        return
-    what = due(life.record, life.busy, life.active_ns, now_ns)
+def _look(keeper: Keeper, life: Life, *, thorough: bool) -> None:
+    what = due(life.record, life.busy, life.active_ns, keeper.now_ns())
     if what == "pause":
-        await life.pause()
+        keeper.background(_logged(life, life.pause()))
     elif what == "stop":
-        await life.stop("lease ended")
-    elif what == "delete":
-        await life.delete()
-    elif life.record.state == SandboxState.RUNNING and (thorough or life.busy):
-        await life.check()
+        keeper.background(_logged(life, life.stop("lease ended")))
+    elif what == "delete" and not life.deleted:
+        keeper.background(_logged(life, keeper.discard(life)))
+    elif thorough and life.runs:
+        keeper.background(_logged(life, life.check()))
+
+
+async def _logged(life: Life, work: Awaitable[object]) -> None:
+    try:
+        await work
+    except TakebackError as error:
+        log.warning("sandbox %s: %s", life.record.id, error)

@@ -30,9 +30,7 @@ MakeEngine = Callable[[str, MachinesDir], Engine]
 class Keeper:
     """Looks after every sandbox; lives in one event loop."""
 
-    def __init__(
-        self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS
-    ) -> None:
+    def __init__(self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self.directory = directory
         self.registry = Registry(directory)
         self.over = asyncio.Event()

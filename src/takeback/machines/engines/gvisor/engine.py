@@ -54,9 +54,10 @@ class GVisor:
         data.layers.mkdir(mode=0o700, exist_ok=True)
         self._runsc = Runsc(binary, data.engine_state)
         self._disks = Disks(data.layers)
-        self._cgroups = limits.find()
+        own = room.own_name(data.root)
+        self._cgroups = limits.find(own)
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
-        self.scratch = room.scratch_folder(data.root)
+        self._scratch = Path("/dev/shm") / own
         self._busy: set[str] = set()
         self._lock = threading.Lock()
 
@@ -92,7 +93,7 @@ class GVisor:
     def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
         with self._working(machine):
             record, _ = self._running(machine)
-            job = snapshots.Save(self._containers, self._disks, machine, into, self.scratch)
+            job = snapshots.Save(self._containers, self._disks, machine, into, self._scratch)
             head = job.run(record, memory=memory, answers=answers)
             return self._saved(into, head)
 
@@ -113,7 +114,7 @@ class GVisor:
                 if (spec.digest(copy.spec), copy.spec.disk) != (spec.digest(machine.spec), machine.spec.disk):
                     raise SnapshotMismatch(snapshot=machine.id, why="a copy has another spec", next="give it the same")
             forks = Forks(copies, prepare if early else None, load)
-            job = snapshots.Save(self._containers, self._disks, machine, into, self.scratch)
+            job = snapshots.Save(self._containers, self._disks, machine, into, self._scratch)
             try:
                 head = job.run(record, memory=True, answers=answers, copies=forks)
             except BaseException:
@@ -122,6 +123,13 @@ class GVisor:
                     self._forget(copy)
                 raise
             return self._saved(into, head)
+
+    def passing(self, name: str) -> Path:
+        folder = self._scratch / name
+        if not room.open_scratch(self._scratch):
+            folder = self._data.root / "passing" / name
+        folder.mkdir(mode=0o700, parents=True)
+        return folder
 
     def saved(self, folder: Path) -> Saved:
         return self._saved(folder, header.read(folder))
@@ -169,7 +177,6 @@ class GVisor:
         return _STATES[record.current.phase]
 
     def ended_because(self, machine: Machine) -> str:
-        """Return why a machine's process is gone in words, as far as the host knows; to be asked before `remove`."""
         record = self._record(machine)
         if record is not None and record.current is not None and limits.killed_for_memory(record.current.groups):
             return f"it needed more than its {machine.spec.memory_mib} MiB of memory"
@@ -230,6 +237,12 @@ class GVisor:
         for group in limits.leftovers(self._cgroups):
             if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
                 removed.append(f"control group {group.name}")
+        for place in (self._scratch, self._data.root / "passing"):
+            for entry in place.iterdir() if place.is_dir() else ():
+                if entry not in saved:
+                    room.clear(entry)
+                    removed.append(f"unfinished snapshot {entry.name}")
+            room.close_scratch(place)
         if not unread:  # else a layer that is needed might be taken away
             removed += [f"disk layer {name}" for name in self._disks.sweep(uppers)]
         return tuple(removed)

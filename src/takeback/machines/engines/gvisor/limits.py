@@ -16,7 +16,6 @@ from pathlib import Path
 
 from takeback.machines.engine import MachineSpec
 
-_PARENT = "takeback"
 _ENGINE_MIB = 256  # what the engine itself may use beside the machine's memory
 _TASKS_EACH, _TASKS_MORE = 3, 512  # host tasks for one process inside, and for the engine
 _PERIOD_US = 100_000
@@ -30,8 +29,12 @@ _JOIN = (
 
 @dataclass(frozen=True)
 class Cgroups:
-    """Where groups can be made: folders of controllers (v1), or one folder for all (v2)."""
+    """Where groups can be made: folders of controllers (v1), or one folder for all (v2).
 
+    `parent` is the name of the group that holds all others, a data directory's own: keepers do not touch each other's.
+    """
+
+    parent: str
     unified: Path | None
     controllers: tuple[tuple[str, Path], ...]
 
@@ -40,7 +43,7 @@ class Cgroups:
         return self.unified is not None or any(name == "memory" for name, _ in self.controllers)
 
 
-def find() -> Cgroups:
+def find(parent: str) -> Cgroups:
     """Return the cgroup folders this process may make groups in."""
     controllers: list[tuple[str, Path]] = []
     unified: Path | None = None
@@ -60,23 +63,23 @@ def find() -> Cgroups:
         elif kind == "cgroup2" and os.access(place / "cgroup.subtree_control", os.W_OK):
             if "memory" in _words(place / "cgroup.controllers"):
                 unified = place
-    return Cgroups(unified, tuple(controllers))
+    return Cgroups(parent, unified, tuple(controllers))
 
 
 def make(cgroups: Cgroups, container: str, spec: MachineSpec) -> tuple[str, ...]:
     """Make the groups of one container and set their bounds; return their folders, none when that is not permitted."""
     try:
         if cgroups.unified is not None:
-            return (_unified(cgroups.unified, container, spec),)
+            return (_unified(cgroups.unified / cgroups.parent, container, spec),)
         made = []
         for name, place in cgroups.controllers:
-            group = place / _PARENT / container
+            group = place / cgroups.parent / container
             _make(group)
             made.append(os.fspath(group))
             _bound(name, group, spec)
         return tuple(made)
     except OSError:
-        remove([os.fspath(place / _PARENT / container) for place in _places(cgroups)])
+        remove([os.fspath(place / cgroups.parent / container) for place in _places(cgroups)])
         return ()
 
 
@@ -90,10 +93,9 @@ def _make(group: Path) -> None:
                 raise
 
 
-def _unified(place: Path, container: str, spec: MachineSpec) -> str:
-    parent = place / _PARENT
+def _unified(parent: Path, container: str, spec: MachineSpec) -> str:
     parent.mkdir(exist_ok=True)
-    for folder in (place, parent):
+    for folder in (parent.parent, parent):
         for name in ("memory", "cpu", "pids"):
             if name not in _words(folder / "cgroup.subtree_control"):
                 (folder / "cgroup.subtree_control").write_text(f"+{name}")
@@ -149,7 +151,7 @@ def leftovers(cgroups: Cgroups) -> list[Path]:
     found: list[Path] = []
     for place in _places(cgroups):
         try:
-            found += [entry for entry in (place / _PARENT).iterdir() if entry.is_dir()]
+            found += [entry for entry in (place / cgroups.parent).iterdir() if entry.is_dir()]
         except OSError:
             continue
     return found
@@ -207,4 +209,4 @@ def _words(path: Path) -> list[str]:
 
 def find_tasks(cgroups: Cgroups, container: str) -> bool:
     """Whether something runs in the groups of a container."""
-    return any(_lines(place / _PARENT / container / "cgroup.procs") for place in _places(cgroups))
+    return any(_lines(place / cgroups.parent / container / "cgroup.procs") for place in _places(cgroups))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def choose(into: Path, scratch: Path, used: int) -> Place:
     if have < needed:
         where = "memory" if in_memory else "the disk"
         raise CannotSave(why=f"it needs {_size(needed)} and {where} of {into} has {_size(have)}", next=_HINT)
-    if in_memory or not scratch.is_dir() or _free(scratch) // _SHARE < needed:
+    if in_memory or not open_scratch(scratch) or _free(scratch) // _SHARE < needed:
         return Place(into, staged=False, in_memory=in_memory)
     folder = scratch / into.name
     folder.mkdir(mode=0o700)
@@ -74,8 +75,8 @@ def on_tmpfs(folder: Path) -> bool:
     return kind in ("tmpfs", "ramfs")
 
 
-def move(source: Path, target: Path) -> None:
-    """Copy a file to another filesystem, synced, and remove it here. Raises OSError; a part may be left at `target`."""
+def copy(source: Path, target: Path) -> None:
+    """Copy a file to another filesystem, synced. Raises OSError; a part may be left at `target`."""
     with open(source, "rb") as old, open(target, "xb") as new:
         os.fchmod(new.fileno(), 0o600)
         offset, size = 0, os.fstat(old.fileno()).st_size
@@ -85,21 +86,31 @@ def move(source: Path, target: Path) -> None:
                 break
             offset += sent
         os.fsync(new.fileno())
-    source.unlink()
 
 
-def scratch_folder(data: Path) -> Path:
-    """Return this data directory's folder in memory, made if need be; it may be missing where there is no /dev/shm."""
+def own_name(data: Path) -> str:
+    """Return a name that only this data directory has on this machine, for what must lie elsewhere."""
     found = os.stat(data)
-    folder = Path("/dev/shm") / f"takeback-{os.getuid()}-{found.st_dev:x}-{found.st_ino:x}"
+    return f"takeback-{os.getuid()}-{found.st_dev:x}-{found.st_ino:x}"
+
+
+def open_scratch(folder: Path) -> bool:
+    """Make the folder in memory if need be; False when that cannot be."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         own = os.lstat(folder)
-        if own.st_uid != os.getuid() or not os.path.isdir(folder) or os.path.islink(folder):
-            return data / "no-scratch"  # somebody else took the name: then there is none
     except OSError:
-        return data / "no-scratch"
-    return folder
+        return False
+    # Somebody else may have taken the name: all may write to /dev/shm.
+    return stat.S_ISDIR(own.st_mode) and own.st_uid == os.getuid() and on_tmpfs(folder)
+
+
+def close_scratch(folder: Path) -> None:
+    """Remove the folder in memory when it is empty."""
+    try:
+        folder.rmdir()
+    except OSError:
+        pass
 
 
 def clear(folder: Path) -> None:

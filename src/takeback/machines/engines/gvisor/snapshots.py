@@ -93,6 +93,7 @@ class Save:
             finally:
                 if place.staged:
                     room.clear(place.folder)
+                    room.close_scratch(self._scratch)
 
     def _tries(
         self, record: Record, place: room.Place, used: int, answers: Answers | None, copies: Copies | None
@@ -228,7 +229,7 @@ class Save:
     ) -> header.Header:
         if place.staged and memory:
             for path in images_in(place.folder):
-                room.move(path, self._into / path.name)
+                room.copy(path, self._into / path.name)
         elif not memory:
             for path in images_in(place.folder):
                 path.unlink()
