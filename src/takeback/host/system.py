@@ -13,8 +13,10 @@ from takeback.host import tools
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _ASK_SECONDS = 15.0
-_ONE_UID = ("unshare", "-Urmpf", "--mount-proc", "--kill-child")
-_ROOT = ("unshare", "-mpf", "--mount-proc", "--kill-child", "--propagation", "private")
+# When we are killed, unshare is, and with it all that it started: nothing writes on into what the next one clears.
+_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+_ONE_UID = (*_WITH_US, "unshare", "-Urmpf", "--mount-proc", "--kill-child")
+_ROOT = (*_WITH_US, "unshare", "-mpf", "--mount-proc", "--kill-child", "--propagation", "private")
 
 
 def name() -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,47 @@ def test_a_full_disk_leaves_no_image(tmp_path: Path) -> None:
     said = on_a_small_disk(tmp_path, source, 70)
     assert "no space left on the disk" in said
     assert said.splitlines()[-1] == "['.lock']"
+
+
+KILLED = """
+import sys
+import time
+from pathlib import Path
+from takeback.machines.images.debian import Debian
+Debian(Path(sys.argv[1]) / "images", packages=()).ensure(lambda what: print(what, flush=True))
+"""
+
+
+@here
+def test_what_is_killed_while_building_leaves_no_process_and_is_cleared_by_the_next(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=env, stdout=subprocess.PIPE, text=True
+    ) as building:
+        assert building.stdout is not None
+        for line in building.stdout:
+            if line.startswith("extracting"):
+                break
+        building.kill()
+    until = time.monotonic() + 20
+    while (left := at_work_in(tmp_path)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert left == []
+    with making.alone(tmp_path / "images", "test", silent):
+        assert [one.name for one in (tmp_path / "images").iterdir()] == [".lock"]
+
+
+def at_work_in(folder: Path) -> list[bytes]:
+    """Return the command lines that name a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(folder) in words:
+            found.append(words)
+    return found
 
 
 @here
