@@ -29,7 +29,7 @@ class Phase(StrEnum):
     CREATED = "created"
     RUNNING = "running"
     PAUSED = "paused"
-    SAVING = "saving"  # perhaps paused by us; to be resumed when `save` was interrupted
+    CHANGING = "changing"  # being paused, resumed or saved: it may stand still or not, until somebody looks
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Container:
     socket: str = ""
     layers: tuple[str, ...] = ()  # names of the layers below, lowest first (LAYERS)
     upper: str = ""  # name of the layer that is written to
-    was_paused: bool = False  # before SAVING
+    was_paused: bool = False  # what it is to be again when CHANGING is interrupted
     saved_for: str = ""  # what it was prepared for (LAYERS)
     groups: tuple[str, ...] = ()  # cgroup folders of its own
 

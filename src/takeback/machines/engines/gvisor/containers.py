@@ -30,6 +30,7 @@ Note = Callable[[Container], None]
 _BOOT, _QUICK, _KILL = 30.0, 10.0, 20.0
 _LOAD_LEAST, _BYTES_A_SECOND = 30.0, 20 << 20
 _LEAVE_GROUP = 50
+_SETTLE, _STILL_COMING = 8, 0.02
 
 
 class Containers:
@@ -146,6 +147,30 @@ class Containers:
                     control.resume(_QUICK)
             else:
                 self._runsc.resume(*self._named(container), _QUICK)
+
+    def settle(self, container: Container, *, paused: bool) -> None:
+        """Bring a container to rest or to run, whatever it is now. Raises EngineFailed.
+
+        Pauses are counted in the engine: one too many keeps it still, and one resume too many ends it. So it is asked
+        each time; twice, because a call that was given up may still come through.
+        """
+        for _ in range(_SETTLE):
+            if self._is_paused(container) == paused:
+                time.sleep(_STILL_COMING)
+                if self._is_paused(container) == paused:
+                    return
+            elif paused:
+                self.pause(container)
+            else:
+                self.resume(container)
+        raise EngineFailed(what="be " + ("paused" if paused else "resumed"), why="it does not settle")
+
+    def _is_paused(self, container: Container) -> bool:
+        if not self._direct(container):
+            return self._runsc.status(container.id) == "paused"
+        with self._refusals("be asked"), Control(Path(container.socket)) as control:
+            return control.is_paused(_QUICK)
+        raise AssertionError
 
     def processes(self, container: Container) -> int:
         """Return how many processes there are inside; that it answers proves it unharmed.

@@ -85,6 +85,12 @@ class Control:
     def resume(self, timeout: float) -> None:
         self.call("containerManager.Resume", None, timeout=timeout)
 
+    def is_paused(self, timeout: float) -> bool:
+        """Whether all tasks inside stand still. The engine has no call for that, but shows where its threads are."""
+        stacks = str(self.call("debug.Stacks", None, timeout=timeout)).split("\n\n")
+        tasks = [stack for stack in stacks if "kernel.(*Task).run(" in stack]
+        return bool(tasks) and all("kernel.(*Task).doStop(" in stack for stack in tasks)
+
     def processes(self, container: str, timeout: float) -> int:
         """Return how many processes there are inside; answered while paused too."""
         found = self.call("containerManager.Processes", container, timeout=timeout)

@@ -148,6 +148,8 @@ class GVisor:
         with self._working(machine):
             record, current = self._running(machine)
             if current.phase is not Phase.PAUSED:
+                changing = replace(current, phase=Phase.CHANGING, was_paused=False)
+                checks.write(machine.folder, record.with_current(changing))
                 self._containers.pause(current)
                 checks.write(machine.folder, record.with_current(replace(current, phase=Phase.PAUSED)))
 
@@ -155,6 +157,8 @@ class GVisor:
         with self._working(machine):
             record, current = self._running(machine)
             if current.phase is Phase.PAUSED:
+                changing = replace(current, phase=Phase.CHANGING, was_paused=False)
+                checks.write(machine.folder, record.with_current(changing))
                 self._containers.resume(current)
                 checks.write(machine.folder, record.with_current(replace(current, phase=Phase.RUNNING)))
 
@@ -169,7 +173,7 @@ class GVisor:
             return State.LOST
         if record.current is None or not containers.alive(record.current):
             return State.STOPPED
-        if record.current.phase is Phase.SAVING:
+        if record.current.phase is Phase.CHANGING:
             if machine.id in self._busy:
                 return State.RUNNING
             with self._working(machine):
@@ -237,6 +241,7 @@ class GVisor:
         for group in limits.leftovers(self._cgroups):
             if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
                 removed.append(f"control group {group.name}")
+        limits.close(self._cgroups)
         for place in (self._scratch, self._data.root / "passing"):
             for entry in place.iterdir() if place.is_dir() else ():
                 if entry not in saved:
@@ -338,7 +343,7 @@ class GVisor:
             raise MachineGone(id=machine.id, why="the machine was booted anew, or its processes are another's")
         if not containers.alive(record.current):
             raise MachineGone(id=machine.id, why=self.ended_because(machine) or "its process ended")
-        if record.others or record.current.phase is Phase.SAVING:
+        if record.others or record.current.phase is Phase.CHANGING:
             record = snapshots.mend(self._containers, self._disks, machine, record)
         assert record.current is not None
         return record, record.current

@@ -146,6 +146,15 @@ def remove(groups: Sequence[str]) -> bool:
     return gone
 
 
+def close(cgroups: Cgroups) -> None:
+    """Remove the parent groups when no machine has any in them."""
+    for place in _places(cgroups):
+        try:
+            os.rmdir(place / cgroups.parent)
+        except OSError:
+            pass
+
+
 def leftovers(cgroups: Cgroups) -> list[Path]:
     """Return the folders of all groups there are, of whatever machine."""
     found: list[Path] = []

@@ -117,6 +117,14 @@ class Runsc:
     def resume(self, container: str, log: Path, overlay: str, platform: str, timeout: float) -> None:
         self._run([*self._argv(log, overlay, platform), "resume", container], "resume a sandbox", timeout)
 
+    def status(self, container: str) -> str:
+        """Return what runsc itself wrote down last: `running`, `paused`, ... Empty when it knows nothing."""
+        try:
+            found = json.loads((self.state / f"{container}_sandbox:{container}.state").read_bytes())
+            return str(found["status"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
     def forget(self, container: str) -> None:
         """Remove what runsc wrote about a container that does not run any more."""
         names = [f"{container}_sandbox:{container}.state", f"{container}_sandbox:{container}.lock"]

@@ -126,7 +126,7 @@ class Save:
         before = record.current
         assert before is not None
         small = self._disks.copies_at_once(before.upper)
-        current = replace(before, phase=Phase.SAVING, was_paused=before.phase is Phase.PAUSED)
+        current = replace(before, phase=Phase.CHANGING, was_paused=before.phase is Phase.PAUSED)
         self._note(record.with_current(current))
         began = time.monotonic()
         try:
@@ -141,12 +141,15 @@ class Save:
                 copies.begin(place.folder, current, layers)
             if not small:
                 self._replace(record.with_current(current), place, layers, answers)
+            elif not current.was_paused:
+                self._containers.resume(current)
         except BaseException:
             self._go_on(record, before)
             raise
+        paused_s = time.monotonic() - began
         if small:
-            self._go_on(record, before)
-        return layers, time.monotonic() - began
+            self._note(record.with_current(before))
+        return layers, paused_s
 
     def _copied(self, upper: str) -> str:
         self._made.append(self._disks.copy(upper))
@@ -155,8 +158,7 @@ class Save:
     def _go_on(self, record: Record, before: Container) -> None:
         """Let the machine be as it was before. Raises MachineGone when it cannot."""
         try:
-            if before.phase is not Phase.PAUSED:
-                self._containers.resume(before)
+            self._containers.settle(before, paused=before.phase is Phase.PAUSED)
         except EngineFailed as error:
             raise MachineGone(id=self._machine.id, why=f"it does not go on after a save ({error})") from error
         self._note(record.with_current(before))
@@ -264,17 +266,16 @@ class Save:
 
 
 def mend(containers: Containers, disks: Disks, machine: Machine, record: Record) -> Record:
-    """Put right what a killed keeper left in the middle of a save, and return the record as it is then."""
+    """Put right what a killed keeper or a call without an answer left half done; return the record as it is then."""
     for other in record.others:
         containers.clear(other, here=True)
         if other.upper:
             disks.drop(other.upper)
     current = record.current
     assert current is not None
-    if current.phase is Phase.SAVING:
+    if current.phase is Phase.CHANGING:
         containers.drain(machine)
-        if not current.was_paused:
-            containers.resume(current)
+        containers.settle(current, paused=current.was_paused)
         current = replace(current, phase=Phase.PAUSED if current.was_paused else Phase.RUNNING)
     record = replace(record, current=current, others=())
     checks.write(machine.folder, record)
@@ -283,7 +284,7 @@ def mend(containers: Containers, disks: Disks, machine: Machine, record: Record)
 
 def _refusal(words: str, deleted: re.Match[str] | None) -> CannotSave:
     if deleted is not None:
-        path = "/" + deleted.group(1).removeprefix("root").lstrip("/")
+        path = "/" + deleted.group(1).lstrip("/")
         return CannotSave(
             why=f"a program inside holds {path} open, which was deleted or replaced",
             next="restart that program and repeat, or make the sandbox with the disk kind 'memory', which allows it",
