@@ -95,7 +95,7 @@ class SandboxRecord:
     lease_ns: int = 0
     stop_reason: str | None = None
     lost: str | None = None
-    disk_kept: bool = False
+    kept: str = ""  # folder with the disk of a stopped one
     made_from: str | None = None
     hostname: str = "sandbox"
     generation: int = 0
@@ -157,7 +157,7 @@ class SandboxRecord:
             "endsAt": lease,
             "stopReason": self.stop_reason,
             "lost": self.lost,
-            "diskKept": self.disk_kept,
+            "diskKept": bool(self.kept),
             "chargedMicros": 0,
             "heldMicros": 0,
             "envNames": sorted(self.env),
@@ -168,6 +168,11 @@ class SandboxRecord:
             "disk": self.disk,
             "source": self.made_from,
         }
+
+    @property
+    def alive(self) -> bool:
+        """Whether it holds its name: it runs, is paused, or can be started again."""
+        return self.state != SandboxState.STOPPED or bool(self.kept)
 
     def with_state(self, state: SandboxState, **changes: Any) -> SandboxRecord:
         """Return the record in another state."""

@@ -63,9 +63,8 @@ class Keeper:
     def named(self, name: str) -> Life | None:
         """Return the sandbox with that name that is alive: it runs, is paused, or its disk is kept."""
         for life in self._lives.values():
-            if life.record.name == name and not life.deleted:
-                if life.record.state != SandboxState.STOPPED or life.record.disk_kept:
-                    return life
+            if life.record.name == name and life.record.alive and not life.deleted:
+                return life
         return None
 
     def take_name(self, name: str | None, *, besides: Life | None = None) -> None:
@@ -111,18 +110,35 @@ class Keeper:
     async def recover(self) -> None:
         """Find again what an earlier keeper looked after, and finish what it was removing."""
         found: list[Life] = []
+        whole = True
         for one in self.registry.all():
             if isinstance(one, tuple):
                 log.error("sandbox %s: its record cannot be read: %s", *one)
+                whole = False
                 continue
             try:
                 life = Life(one, self.engine(one.engine), self.registry, self.now_ns)
             except TakebackError as error:
                 log.error("sandbox %s: %s", one.id, error)
+                whole = False
                 continue
             self._lives[one.id] = life
             found.append(life)
         await asyncio.gather(*(self._recover(life) for life in found))
+        if whole and self.directory.engine_state.is_dir():
+            await self._sweep(found)
+
+    async def _sweep(self, found: list[Life]) -> None:
+        """Remove what a killed keeper left half done; only when every record could be read, else it may be needed."""
+        machines = [life.machine for life in found]
+        kept = [life.kept for life in found if life.kept is not None]
+        try:
+            removed = await asyncio.to_thread(self.engine("gvisor").sweep, machines, kept)
+        except TakebackError as error:
+            log.warning("nothing could be swept: %s", error)
+            return
+        if removed:
+            log.info("removed what was left behind: %s", ", ".join(removed))
 
     async def _recover(self, life: Life) -> None:
         if life.record.stop_reason == "deleted":
@@ -185,7 +201,7 @@ def select(
             continue
         if states and record.state not in states and not (stopped and record.state == SandboxState.STOPPED):
             continue
-        if not states and not stopped and record.state == SandboxState.STOPPED and not record.disk_kept:
+        if not states and not stopped and not record.alive:
             continue
         if all(record.labels.get(key) == value for key, value in labels.items()):
             found.append(life)

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import shutil
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,6 @@ T = TypeVar("T")
 _SECOND = 1_000_000_000
 _BOOT_SECONDS = 30.0
 _PROOF_SECONDS = 5.0
-KEPT = "kept"  # folder of a stopped sandbox's disk
 
 
 class Life:
@@ -63,6 +63,11 @@ class Life:
     @property
     def runs(self) -> bool:
         return self.record.state == SandboxState.RUNNING and not self.deleted
+
+    @property
+    def kept(self) -> Path | None:
+        """The folder with its disk, when it was stopped."""
+        return self.machine.folder / self.record.kept if self.record.kept else None
 
     def enter(self) -> None:
         """Count a call in; until `leave` the clock does not pause it."""
@@ -159,33 +164,39 @@ class Life:
                 raise Unsupported(what=f"keeping the disk of a stopped sandbox ({unable})", next="pause or delete it")
             before = self.record.state
             self._set(SandboxState.STOPPING)
-            kept = self.machine.folder / KEPT
+            # No two saves ever have a folder of one name, wherever they lie: the engine goes by it.
+            name = f"kept-{uuid.uuid4().hex}"
+            kept = self.machine.folder / name
             try:
                 if before == SandboxState.PAUSED:
                     await _threaded(self.engine.resume, self.machine)
                 link = await self._attach()
                 await link.quiesce()
-                shutil.rmtree(kept, ignore_errors=True)
                 kept.mkdir(mode=0o700)
                 await _threaded(self.engine.save, self.machine, kept, memory=False, answers=self._answers(link))
             except BaseException:
                 if self._link is not None:
                     self._link.go()
+                shutil.rmtree(kept, ignore_errors=True)
                 self._set(SandboxState.RUNNING)
                 raise
             self._detach("stopped")
+            # Written down before the machine goes: a keeper killed here leaves one that can be started again.
+            self._set(SandboxState.STOPPING, kept=name)
             await _threaded(self.engine.remove, self.machine)
-            self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns(), disk_kept=True)
+            self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns())
 
     async def restart(self) -> None:
         """Boot it from its kept disk. Raises SandboxStopped when there is none."""
         async with self._lock:
             if self.record.state == SandboxState.RUNNING:
                 return
-            if self.record.state != SandboxState.STOPPED or not self.record.disk_kept:
+            kept = self.kept
+            if self.record.state != SandboxState.STOPPED or kept is None:
                 raise self.stopped()
-            saved = await _threaded(self.engine.saved, self.machine.folder / KEPT)
+            saved = await _threaded(self.engine.saved, kept)
             await self._boot(self.engine.restore, self.machine, saved)
+            shutil.rmtree(kept, ignore_errors=True)
 
     async def delete(self) -> None:
         """Give up its name and let callers go; `clean` does the slow rest."""
@@ -215,6 +226,11 @@ class Life:
         """See what is left of a sandbox whose keeper was killed: it goes on, or is lost and the reason is kept."""
         async with self._lock:
             if self.record.state == SandboxState.STOPPED:
+                return
+            if self.record.kept:
+                # Its keeper was killed between saving the disk and the end.
+                await _threaded(self.engine.remove, self.machine)
+                self._set(SandboxState.STOPPED, stop_reason="requested", ended_ns=self._now_ns())
                 return
             try:
                 state = await _threaded(self.engine.state, self.machine)
@@ -271,7 +287,7 @@ class Life:
         now = self._now_ns()
         lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
-        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, disk_kept=False)
+        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="")
 
     async def _resume(self, timeout_seconds: int | None = None) -> None:
         self._set(SandboxState.RESUMING)
@@ -294,6 +310,7 @@ class Life:
             return self._link
         link = Link(self.machine.stdio.to_guest, self.machine.stdio.from_guest)
         try:
+            link.go()  # an earlier keeper may have been killed while all stood still for a copy
             await link.attach(limit)
         except BaseException:
             link.close()
