@@ -208,19 +208,21 @@ static void serve(int fd) {
     _exit(0);
 }
 
-void sudo_serve(void) {
+pid_t sudo_serve(void) {
+    pid_t helper = -1;
     socklen_t length;
     struct sockaddr_un name = address(&length);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* Before the fork, so that nobody can be too early. */
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) < 0 || listen(fd, 64) < 0 || fork() != 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) < 0 || listen(fd, 64) < 0 || (helper = fork()) != 0) {
         if (fd >= 0)
             close(fd);
-        return;
+        return helper;
     }
     prctl(PR_SET_NAME, "takeback-sudo");
     signal(SIGCHLD, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGTERM, SIG_DFL); /* PID 1 handles it, and waits for us when the machine ends */
     setsid();
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int stream = 0; stream < 3; stream++)
