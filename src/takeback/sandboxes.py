@@ -22,7 +22,7 @@ from takeback.machines.model import WORKSPACE
 from takeback.machines.setup import Setup
 from takeback.machines.supervisor.build import supervisor_binary
 
-__all__ = ["AsyncSandbox", "CommandResult", "Sandbox", "client"]
+__all__ = ["AsyncSandbox", "Client", "CommandResult", "Sandbox", "client"]
 
 
 def client(*, report: Report | None = None) -> Client:

@@ -1,4 +1,4 @@
-"""A data directory with a keeper of its own for each test, both faces, real machines; nothing may be left afterwards."""
+"""A data directory and keeper for each test, both faces, real machines; nothing may be left afterwards."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ async def test_a_killed_program_leaves_its_command_running_and_nothing_waiting(o
             "from takeback.machines.client.connect import Client\n"
             "from takeback.machines.client.sandbox import Sandbox\n"
             f"box = Sandbox.connect({box.id!r}, client=Client(Path({str(world.data)!r})))\n"
-            "box.exec('echo up; sleep 0.8; echo done > finished; yes | head -c 3000000', on_stdout=lambda text: print(text, flush=True))\n"
+            "script = 'echo up; sleep 0.8; echo done > finished; yes | head -c 3000000'\n"
+            "box.exec(script, on_stdout=lambda text: print(text, flush=True))\n"
         )
         program = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE)
         assert program.stdout is not None
@@ -219,7 +220,8 @@ async def test_only_its_own_user_may_speak_to_it(one: Face, world: World) -> Non
     os.chmod(world.directory.root, 0o755)
     os.chmod(world.directory.socket, 0o777)
     source = (
-        f"import os, socket; os.setuid(65534); s = socket.socket(socket.AF_UNIX); s.connect({str(world.directory.socket)!r})\n"
+        "import os, socket; os.setuid(65534); s = socket.socket(socket.AF_UNIX)\n"
+        f"s.connect({str(world.directory.socket)!r})\n"
         "try: print(s.recv(10))\nexcept ConnectionResetError: print(b'')"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=True)

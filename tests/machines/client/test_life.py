@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ async def test_a_paused_sandbox_stands_still_and_wakes_by_itself(face: Face) -> 
         assert (box.state, box.info["status"]) == ("paused", "paused") and box.info["pausedAt"]
         await box.pause()
         assert (await box.refresh()).state == "paused"
-        assert int((await box.exec("cat /tmp/n")).stdout) > 0
+        assert int((await box.exec("until [ -s /tmp/n ]; do sleep 0.01; done; cat /tmp/n")).stdout or 1) > 0
         assert (await box.refresh()).state == "running"
         await box.pause()
         assert (await box.wake()).state == "running"
@@ -121,12 +122,26 @@ async def test_metrics_tell_what_is_used(face: Face) -> None:
         assert (await box.metrics())["latest"] is None
 
 
+WRONG: tuple[dict[str, Any], ...] = (
+    {"memory_mib": 64},
+    {"vcpu": 0},
+    {"vcpu": 17},
+    {"disk_mib": 1},
+    {"timeout_seconds": 5},
+    {"on_lease_end": "burn"},
+    {"idle_pause_seconds": -1},
+    {"labels": {"a": 1}},
+    {"env": {"A B": "x"}},
+    {"name": ""},
+    {"name": "a/b"},
+    {"user": "nobody"},
+    {"disk": "floppy"},
+    {"get_or_create": True},
+)
+
+
 async def test_bad_requests_are_refused_before_anything_is_made(face: Face) -> None:
-    for wrong in (
-        {"memory_mib": 64}, {"vcpu": 0}, {"vcpu": 17}, {"disk_mib": 1}, {"timeout_seconds": 5}, {"on_lease_end": "burn"},
-        {"idle_pause_seconds": -1}, {"labels": {"a": 1}}, {"env": {"A B": "x"}}, {"name": ""}, {"name": "a/b"},
-        {"user": "nobody"}, {"disk": "floppy"}, {"get_or_create": True},
-    ):  # fmt: skip
+    for wrong in WRONG:
         with pytest.raises(InvalidRequest) as caught:
             await face.create(**wrong)
         assert caught.value.hint_text
@@ -153,3 +168,28 @@ async def test_a_sandbox_that_dies_says_so(face: Face) -> None:
             await box.exec("kill -9 1; kill -9 -1; sleep 30", user="root")
             await box.exec("sleep 30")
         assert (await box.refresh()).state == "stopped" and "died" in box.info["stopReason"]
+
+
+async def test_a_stopped_sandbox_keeps_its_disk_and_can_be_started_again(face: Face) -> None:
+    box = await face.create(name="kept")
+    await box.files.write("/workspace/file", "content")
+    await box.exec("echo root > /etc/made", user="root", check=True)
+    await box.spawn("sleep 1000")
+    await box.stop()
+    assert (box.state, box.info["stopReason"], box.info["diskKept"]) == ("stopped", "requested", True)
+    with pytest.raises(SandboxStopped):
+        await box.exec("true")
+    assert [one.id for one in await face.list()] == [box.id]
+    with pytest.raises(NameTaken):
+        await face.create(name="kept")
+    await box.restart()
+    assert box.state == "running" and not box.info["diskKept"]
+    assert await box.files.read("/workspace/file") == b"content"
+    assert (await box.exec("cat /etc/made; cat /proc/[0-9]*/comm | grep -cx sleep")).stdout == "root\n0\n"
+    async with await face.connect(box.id):
+        pass
+    assert (await box.refresh()).state == "stopped"
+    again = await face.get_or_create("kept")
+    assert again.id == box.id and again.state == "running"
+    assert await again.files.exists("/workspace/file")
+    await box.delete()

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from takeback.cli import options
 from takeback.cli.output import Face
 
 if TYPE_CHECKING:
     from takeback.sandboxes import Client, Sandbox
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class WithWords(options.Command):
+    """A command that ends with a command line: options after ID are its own only when `--` says where they end."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_interspersed_args = "--" in args
+        return super().parse_args(ctx, args)
+
 
 id_argument = click.argument("id", metavar="ID")
 ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)

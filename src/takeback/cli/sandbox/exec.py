@@ -19,9 +19,8 @@ _DAY_MS = 86_400_000
 
 @click.command(
     "exec",
-    cls=options.Command,
+    cls=common.WithWords,
     short_help="Run a command in a sandbox.",
-    context_settings={"allow_interspersed_args": False},
     examples=[
         ("takeback sandbox exec db -- psql -c 'select 1'", "several words: run as they are, without a shell"),
         ("takeback sandbox exec db 'make && make test'", "one word: shell source"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -43,7 +44,7 @@ def _state(info: dict[str, object]) -> str:
     return f"{info['state']} (lost)" if info.get("lost") else str(info["state"])
 
 
-def table(face: Face, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def table(face: Face, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Write rows as a table with a head on a terminal, and tab-separated without one elsewhere."""
     shown = [tuple(printable(cell) for cell in row) for row in rows]
     if not is_terminal(sys.stdout):

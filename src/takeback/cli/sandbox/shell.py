@@ -17,6 +17,7 @@ import click
 from takeback.cli import options
 from takeback.cli.output import Face, is_terminal
 from takeback.cli.sandbox import common
+from takeback.errors import TakebackError
 
 if TYPE_CHECKING:
     from takeback.machines.client.processes import Terminal
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
 @click.command(
     "shell",
-    cls=options.Command,
+    cls=common.WithWords,
     short_help="Open a terminal in a sandbox.",
-    context_settings={"allow_interspersed_args": False},
     examples=[
         ("takeback sandbox shell db", "a login shell"),
         ("takeback sandbox shell --user root db -- htop", "another program, as root"),
@@ -45,14 +45,21 @@ def command(face: Face, id: str, words: tuple[str, ...], cwd: str | None, user: 
         raw = is_terminal(sys.stdin) and is_terminal(sys.stdout)
         old = termios.tcgetattr(0) if raw else None
         if raw:
-            tty.setraw(0)
-            signal.signal(signal.SIGWINCH, lambda *_: terminal.resize(*shutil.get_terminal_size()))
+            tty.setraw(0, termios.TCSANOW)  # what was typed ahead stays
+            signal.signal(signal.SIGWINCH, lambda *_: _resize(terminal))
         try:
             _talk(terminal)
         finally:
             if old is not None:
                 termios.tcsetattr(0, termios.TCSADRAIN, old)
         return terminal.exit_code or 0
+
+
+def _resize(terminal: Terminal) -> None:
+    try:
+        terminal.resize(*shutil.get_terminal_size())
+    except TakebackError:
+        pass  # it has ended meanwhile
 
 
 def _talk(terminal: Terminal) -> None:
@@ -79,7 +86,7 @@ def _type(terminal: Terminal, over: int) -> None:
         try:
             # The end of input is Ctrl-D for a terminal.
             terminal.write(data or b"\x04")
-        except Exception:
+        except TakebackError:
             return  # it has ended meanwhile
         if not data:
             return

@@ -94,12 +94,12 @@ class Texts:
     def feed(self, stderr: bool, offset: int, data: bytes) -> Iterator[Event]:
         """Give the events of one frame; `offset` counts the bytes of both streams together."""
         if not self._base64:
+            end = offset + len(data)
             data = self._held[stderr] + data
             cut = whole(data)
-            self._held[stderr], self._end[stderr] = data[cut:], offset + len(data)
-            # So that the offset and the length lead to where the next event begins.
-            offset = offset + len(data) - len(self._held[stderr]) - cut
-            data = data[:cut]
+            data, self._held[stderr], self._end[stderr] = data[:cut], data[cut:], end
+            # So that offset and length together lead to where the next event begins.
+            offset = end - len(self._held[stderr]) - cut
         if data:
             yield self._event(stderr, offset, data)
 

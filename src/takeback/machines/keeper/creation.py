@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from takeback.errors import InvalidRequest, Unsupported
+from takeback.host import proc
 from takeback.machines.engine import DiskKind, Engine
 from takeback.machines.layout import MachinesDir
 from takeback.machines.model import Account, Base, SandboxRecord, SandboxState
@@ -70,7 +71,8 @@ def new_record(
 
 
 def _default_disk(engine: Engine) -> str:
-    unable = getattr(engine.capabilities(), "layers", "")
+    """Layers, which make copies cheap; where there is one user only, files of others can be kept in memory alone."""
+    unable = engine.capabilities().layers or proc.users_here() == 1
     return DiskKind.MEMORY.value if unable else DiskKind.LAYERS.value
 
 

@@ -30,6 +30,7 @@ log = logging.getLogger("takeback.keeper")
 T = TypeVar("T")
 _SECOND = 1_000_000_000
 _BOOT_SECONDS = 30.0
+_PROOF_SECONDS = 5.0
 KEPT = "kept"  # folder of a stopped sandbox's disk
 
 
@@ -166,7 +167,7 @@ class Life:
                 await link.quiesce()
                 shutil.rmtree(kept, ignore_errors=True)
                 kept.mkdir(mode=0o700)
-                await _threaded(self.engine.save, self.machine, kept, memory=False)
+                await _threaded(self.engine.save, self.machine, kept, memory=False, answers=self._answers(link))
             except BaseException:
                 if self._link is not None:
                     self._link.go()
@@ -300,6 +301,19 @@ class Life:
         self._link = link
         self._watch()
         return link
+
+    def _answers(self, link: Link) -> Callable[[], bool]:
+        """Return what an engine asks from its thread: does PID 1 answer, in a machine just put in its place?"""
+        loop = asyncio.get_running_loop()
+
+        def answers() -> bool:
+            try:
+                asyncio.run_coroutine_threadsafe(link.ping(_PROOF_SECONDS), loop).result(_PROOF_SECONDS + 1)
+            except (TakebackError, TimeoutError):
+                return False
+            return True
+
+        return answers
 
     def _watch(self) -> None:
         self._unwatch()
