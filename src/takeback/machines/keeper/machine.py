@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from takeback.errors import NotPaused, SandboxPaused, SandboxStopped, StartFailed, TakebackError, Unsupported
 from takeback.machines.channel.link import LIMIT, Link
-from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, State, Stdio, Usage
+from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.model import SandboxRecord, SandboxState
 
@@ -32,6 +32,7 @@ T = TypeVar("T")
 _SECOND = 1_000_000_000
 _BOOT_SECONDS = 30.0
 _PROOF_SECONDS = 5.0
+_SEED = 32
 
 
 class Life:
@@ -40,7 +41,7 @@ class Life:
     def __init__(self, record: SandboxRecord, engine: Engine, registry: Registry, now_ns: Callable[[], int]) -> None:
         self.record = record
         self.engine = engine
-        self.machine = _machine(record, registry.folder(record.id))
+        self.machine = machine_of(record, registry.folder(record.id))
         self.busy = 0
         self.active_ns = record.active_ns or now_ns()
         self.deleted = False
@@ -67,7 +68,7 @@ class Life:
     @property
     def kept(self) -> Path | None:
         """The folder with its disk, when it was stopped."""
-        return self.machine.folder / self.record.kept if self.record.kept else None
+        return self._registry.folder(self.record.id) / self.record.kept if self.record.kept else None
 
     def enter(self) -> None:
         """Count a call in; until `leave` the clock does not pause it."""
@@ -162,29 +163,71 @@ class Life:
             unable = self.engine.capabilities().disk_snapshot
             if unable:
                 raise Unsupported(what=f"keeping the disk of a stopped sandbox ({unable})", next="pause or delete it")
-            before = self.record.state
-            self._set(SandboxState.STOPPING)
             # No two saves ever have a folder of one name, wherever they lie: the engine goes by it.
             name = f"kept-{uuid.uuid4().hex}"
-            kept = self.machine.folder / name
+            kept = self._registry.folder(self.record.id) / name
+            kept.mkdir(mode=0o700)
             try:
-                if before == SandboxState.PAUSED:
-                    await _threaded(self.engine.resume, self.machine)
-                link = await self._attach()
-                await link.quiesce()
-                kept.mkdir(mode=0o700)
-                await _threaded(self.engine.save, self.machine, kept, memory=False, answers=self._answers(link))
+                await self._save(kept, memory=False)
             except BaseException:
-                if self._link is not None:
-                    self._link.go()
                 shutil.rmtree(kept, ignore_errors=True)
-                self._set(SandboxState.RUNNING)
                 raise
             self._detach("stopped")
             # Written down before the machine goes: a keeper killed here leaves one that can be started again.
             self._set(SandboxState.STOPPING, kept=name)
             await _threaded(self.engine.remove, self.machine)
             self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns())
+
+    async def save(self, into: Path, *, memory: bool) -> Saved:
+        """Write a snapshot into a new folder; it goes on, or stays paused. Raises CannotSave, SandboxStopped."""
+        async with self._lock:
+            return await self._save(into, memory=memory)
+
+    async def start_from(self, saved: Saved) -> None:
+        """Bring it up from a snapshot for the first time. Raises what the engine raises, with nothing left."""
+        async with self._lock:
+            await self._boot(self.engine.restore, self.machine, saved)
+
+    async def replace(self, saved: Saved, snapshot_id: str) -> Machine:
+        """Put it to a snapshot; return the machine it was, still to be removed.
+
+        The replacement answers before the old one is given up; when it does not, the old one goes on as it is.
+        """
+        async with self._lock:
+            if self.record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
+                raise self.stopped()
+            record = replace(
+                self.record,
+                incarnation=uuid.uuid4().hex,
+                generation=self.record.generation + 1,
+                last_snapshot=snapshot_id,
+            )
+            fresh = machine_of(record, self._registry.folder(record.id))
+            try:
+                fresh.folder.mkdir(mode=0o700)
+                _make_fifos(fresh.stdio)
+                await _threaded(self.engine.restore, fresh, saved)
+                link = await _open(fresh, record, _BOOT_SECONDS)
+            except BaseException:
+                await _threaded(self.engine.remove, fresh)
+                shutil.rmtree(fresh.folder, ignore_errors=True)
+                raise
+            old = self.machine
+            self._detach("it was put to a snapshot")
+            self.machine, self.record, self._link = fresh, record, link
+            self._watch()
+            now = self.active_ns = self._now_ns()
+            self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0)
+            return old
+
+    async def drop(self, old: Machine) -> None:
+        """Remove a machine that was replaced."""
+        await _threaded(self.engine.remove, old)
+        if old.folder != self._registry.folder(self.record.id):
+            shutil.rmtree(old.folder, ignore_errors=True)
+        else:
+            for fifo in (old.stdio.to_guest, old.stdio.from_guest):
+                fifo.unlink(missing_ok=True)
 
     async def restart(self) -> None:
         """Boot it from its kept disk. Raises SandboxStopped when there is none."""
@@ -269,14 +312,10 @@ class Life:
     async def _boot(self, how: Callable[..., None], *arguments: Any) -> None:
         self._set(SandboxState.STARTING, lost=None, stop_reason=None, ended_ns=0)
         try:
-            for fifo in (self.machine.stdio.to_guest, self.machine.stdio.from_guest):
-                fifo.unlink(missing_ok=True)
-                os.mkfifo(fifo, 0o600)
+            _make_fifos(self.machine.stdio)
             await _threaded(how, *arguments)
-            link = await self._attach(_BOOT_SECONDS)
-            await link.identity(
-                self.record.generation, machine_id=self.machine.id, hostname=self.record.hostname, seed=os.urandom(32)
-            )
+            self._link = await _open(self.machine, self.record, _BOOT_SECONDS)
+            self._watch()
         except BaseException as error:
             self._detach("did not start")
             await _threaded(self.engine.remove, self.machine)
@@ -288,6 +327,30 @@ class Life:
         lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
         self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="")
+
+    async def _save(self, into: Path, *, memory: bool) -> Saved:
+        """Bring the channel to rest, save, and go on; a paused one runs for the moment that takes."""
+        paused = self.record.state == SandboxState.PAUSED
+        if not paused and self.record.state != SandboxState.RUNNING:
+            raise self.stopped()
+        if paused:
+            await _threaded(self.engine.resume, self.machine)
+        try:
+            link = await self._attach()
+            await link.quiesce()
+            try:
+                if paused:
+                    await _threaded(self.engine.pause, self.machine)
+                save = self.engine.save
+                saved = await _threaded(save, self.machine, into, memory=memory, answers=self._answers(link))
+                self._watch()  # an engine may have had to replace it
+                return saved
+            finally:
+                link.go()
+        except BaseException:
+            if paused:
+                await _threaded(self.engine.pause, self.machine)
+            raise
 
     async def _resume(self, timeout_seconds: int | None = None) -> None:
         self._set(SandboxState.RESUMING)
@@ -305,19 +368,11 @@ class Life:
         self.active_ns = now
         self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0, lease_ns=lease, timeout_seconds=seconds)
 
-    async def _attach(self, limit: float = LIMIT) -> Link:
-        if self._link is not None and not self._link.closed:
-            return self._link
-        link = Link(self.machine.stdio.to_guest, self.machine.stdio.from_guest)
-        try:
-            link.go()  # an earlier keeper may have been killed while all stood still for a copy
-            await link.attach(limit)
-        except BaseException:
-            link.close()
-            raise
-        self._link = link
-        self._watch()
-        return link
+    async def _attach(self) -> Link:
+        if self._link is None or self._link.closed:
+            self._link = await _open(self.machine, None, LIMIT)
+            self._watch()
+        return self._link
 
     def _answers(self, link: Link) -> Callable[[], bool]:
         """Return what an engine asks from its thread: does PID 1 answer, in a machine just put in its place?"""
@@ -368,7 +423,30 @@ class Life:
                 future.set_result(None)
 
 
-def _machine(record: SandboxRecord, folder: Path) -> Machine:
+async def _open(machine: Machine, record: SandboxRecord | None, limit: float) -> Link:
+    """Return the channel to a machine, which has answered; with a record it is told who it is."""
+    link = Link(machine.stdio.to_guest, machine.stdio.from_guest)
+    try:
+        link.go()  # a copy begins, and an orphan may be left, standing still for the save it comes from
+        await link.attach(limit)
+        if record is not None:
+            await link.identity(
+                record.generation, machine_id=machine.id, hostname=record.hostname, seed=os.urandom(_SEED)
+            )
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def _make_fifos(stdio: Stdio) -> None:
+    for fifo in (stdio.to_guest, stdio.from_guest):
+        fifo.unlink(missing_ok=True)
+        os.mkfifo(fifo, 0o600)
+
+
+def machine_of(record: SandboxRecord, folder: Path) -> Machine:
+    """Return the machine a record is about, whose folder is the sandbox's or lies in it."""
     spec = MachineSpec(
         base=Path(record.base.root),
         disk=DiskKind(record.disk),
@@ -380,7 +458,9 @@ def _machine(record: SandboxRecord, folder: Path) -> Machine:
         masked=record.base.masked,
     )
     # The engine wants ids of one length, unique on this host: a UUID without its dashes.
-    return Machine(record.id.replace("-", ""), folder, spec, Stdio(folder / "in", folder / "out"))
+    id = record.incarnation or record.id.replace("-", "")
+    place = folder / record.incarnation if record.incarnation else folder
+    return Machine(id, place, spec, Stdio(place / "in", place / "out"))
 
 
 async def _threaded(function: Callable[..., T], *arguments: Any, **more: Any) -> T:
