@@ -16,6 +16,7 @@ from takeback.host import process
 from takeback.machines.engine import Engine
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.registry import Registry
+from takeback.machines.keeper.snapshots import Snapshots
 from takeback.machines.layout import MachinesDir
 from takeback.machines.model import SandboxRecord, SandboxState
 
@@ -33,6 +34,7 @@ class Keeper:
     def __init__(self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self.directory = directory
         self.registry = Registry(directory)
+        self.snapshots = Snapshots(directory)
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
@@ -42,6 +44,8 @@ class Keeper:
         self._names: set[str] = set()
         self._background: set[asyncio.Task[Any]] = set()
         self._idle_seconds = idle_seconds
+        self._whole = True
+        self._unswept = False
         self._used = time.monotonic()
 
     @staticmethod
@@ -106,11 +110,12 @@ class Keeper:
             await life.clean()
         finally:
             self._lives.pop(life.record.id, None)
+            self.sweep_soon()
 
     async def recover(self) -> None:
         """Find again what an earlier keeper looked after, and finish what it was removing."""
         found: list[Life] = []
-        whole = True
+        whole = self.snapshots.load()
         for one in self.registry.all():
             if isinstance(one, tuple):
                 log.error("sandbox %s: its record cannot be read: %s", *one)
@@ -125,15 +130,31 @@ class Keeper:
             self._lives[one.id] = life
             found.append(life)
         await asyncio.gather(*(self._recover(life) for life in found))
-        if whole and self.directory.engine_state.is_dir():
-            await self._sweep(found)
+        self._whole = whole
+        if self.directory.engine_state.is_dir():
+            self._sweep()
 
-    async def _sweep(self, found: list[Life]) -> None:
-        """Remove what a killed keeper left half done; only when every record could be read, else it may be needed."""
-        machines = [life.machine for life in found]
-        kept = [life.kept for life in found if life.kept is not None]
+    def sweep_soon(self) -> None:
+        """Remove what nobody needs any more as soon as nothing is going on."""
+        self._unswept = True
+
+    def sweep_if_quiet(self) -> None:
+        if self._unswept and not (self._background or self.in_use() or any(life.locked for life in self.lives())):
+            self._unswept = False
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what a killed keeper left half done, and disk layers nobody needs any more.
+
+        Only when every record could be read: what is in a spoiled one may be needed. In the event loop itself, so that
+        nothing begins meanwhile that it would not know of.
+        """
+        if not self._whole:
+            return
+        machines = [life.machine for life in self.lives()]
+        saved = [life.kept for life in self.lives() if life.kept is not None] + self.snapshots.folders()
         try:
-            removed = await asyncio.to_thread(self.engine("gvisor").sweep, machines, kept)
+            removed = self.engine("gvisor").sweep(machines, saved)
         except TakebackError as error:
             log.warning("nothing could be swept: %s", error)
             return

@@ -268,6 +268,10 @@ class Life:
     async def adopt(self) -> None:
         """See what is left of a sandbox whose keeper was killed: it goes on, or is lost and the reason is kept."""
         async with self._lock:
+            for stale in self._stale():
+                await _threaded(self.engine.remove, stale)
+                if stale.folder != self._registry.folder(self.record.id):
+                    shutil.rmtree(stale.folder, ignore_errors=True)
             if self.record.state == SandboxState.STOPPED:
                 return
             if self.record.kept:
@@ -308,6 +312,15 @@ class Life:
         self._detach("the keeper ends")
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _stale(self) -> list[Machine]:
+        """Return the machines of it that a killed keeper left: replacements not yet in place, or what was replaced."""
+        top = self._registry.folder(self.record.id)
+        names = [path.name for path in top.iterdir() if path.is_dir() and len(path.name) == 32]
+        found = [machine_of(replace(self.record, incarnation=name), top) for name in names]
+        if self.record.incarnation:
+            found.append(machine_of(replace(self.record, incarnation=""), top))
+        return [one for one in found if one.id != self.machine.id]
 
     async def _boot(self, how: Callable[..., None], *arguments: Any) -> None:
         self._set(SandboxState.STARTING, lost=None, stop_reason=None, ended_ns=0)
