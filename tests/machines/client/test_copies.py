@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from takeback.errors import InvalidRequest, NameTaken, SnapshotDamaged, SnapshotNotFound, TakebackError
+from takeback.errors import CannotSave, InvalidRequest, NameTaken, SnapshotDamaged, SnapshotNotFound, TakebackError
 from tests.machines.client.conftest import World
 from tests.machines.client.faces import Face
 from tests.machines.client.test_keeper import kill_keeper
@@ -96,8 +96,12 @@ async def test_a_snapshot_is_started_as_often_as_wanted_also_when_its_source_is_
         await face.create(snapshot=taken["id"])
 
 
-async def test_a_disk_snapshot_boots_fresh_with_its_files(face: Face, disk: str) -> None:
-    async with await face.create(disk=disk) as box:
+async def test_a_disk_snapshot_boots_fresh_with_its_files(face: Face) -> None:
+    async with await face.create(disk="memory") as box:
+        with pytest.raises(CannotSave):
+            await box.snapshot(mode="disk")
+        assert (await box.exec("echo well")).stdout == "well\n"
+    async with await face.create(disk="layers") as box:
         await box.files.write("/workspace/file", "kept")
         await box.spawn("sleep 1000")
         taken = await box.snapshot(mode="disk", retention_days=3)

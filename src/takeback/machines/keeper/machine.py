@@ -15,13 +15,22 @@ import asyncio
 import logging
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from takeback.errors import NotPaused, SandboxPaused, SandboxStopped, StartFailed, TakebackError, Unsupported
+from takeback.errors import (
+    MachineRefused,
+    NotPaused,
+    SandboxPaused,
+    SandboxStopped,
+    StartFailed,
+    TakebackError,
+    Unsupported,
+)
 from takeback.machines.channel.link import LIMIT, Link
 from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
 from takeback.machines.keeper.registry import Registry
@@ -168,7 +177,8 @@ class Life:
             kept = self._registry.folder(self.record.id) / name
             kept.mkdir(mode=0o700)
             try:
-                await self._save(kept, memory=False)
+                # A disk in memory is saved only with it: what ran is then ended by `restart`.
+                await self._save(kept, memory=self.machine.spec.disk is DiskKind.MEMORY)
             except BaseException:
                 shutil.rmtree(kept, ignore_errors=True)
                 raise
@@ -239,6 +249,8 @@ class Life:
                 raise self.stopped()
             saved = await _threaded(self.engine.saved, kept)
             await self._boot(self.engine.restore, self.machine, saved)
+            if saved.memory:
+                await self._end_all()
             shutil.rmtree(kept, ignore_errors=True)
 
     async def delete(self) -> None:
@@ -312,6 +324,15 @@ class Life:
         self._detach("the keeper ends")
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    async def _end_all(self) -> None:
+        link = await self._attach()
+        for one in await link.list():
+            if one.ended is None:
+                try:
+                    await link.signal(one.id, signal.SIGKILL, everything=True)
+                except MachineRefused:
+                    continue  # it has ended meanwhile
 
     def _stale(self) -> list[Machine]:
         """Return the machines of it that a killed keeper left: replacements not yet in place, or what was replaced."""

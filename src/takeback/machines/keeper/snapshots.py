@@ -97,9 +97,12 @@ class Snapshots:
 
 
 async def take(
-    call: Call, life: Life, *, memory: bool = True, days: int | None = None, **fields: Any
+    call: Call, life: Life, *, memory: bool = True, days: int | None = None, passing: bool = False, **fields: Any
 ) -> tuple[SnapshotRecord, Saved]:
-    """Save a sandbox. Raises CannotSave, SandboxStopped; then nothing is left and it goes on."""
+    """Save a sandbox; one in `passing` is not where it stands from now on.
+
+    Raises CannotSave, SandboxStopped; then nothing is left and it goes on.
+    """
     keeper = call.keeper
     id, folder = keeper.snapshots.begin()
     created = keeper.now_ns()
@@ -122,7 +125,8 @@ async def take(
     except BaseException:
         keeper.snapshots.remove(id)
         raise
-    life.change(last_snapshot=id)
+    if not passing:
+        life.change(last_snapshot=id)
     return record, saved
 
 
@@ -142,7 +146,7 @@ async def snapshot(call: Call) -> dict[str, Any]:
 async def fork(call: Call) -> dict[str, Any]:
     """Make running copies of a sandbox, and keep the snapshot they came from only if asked. All of them, or none."""
     keeper, asked = call.keeper, call.request["fields"]
-    count = asked.get("count") or 1
+    count = asked.get("count", 1)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_COPIES:
         raise InvalidRequest(detail=f"count={count!r}", next=f"from 1 to {_MOST_COPIES} copies")
     life = call.life()
@@ -152,11 +156,14 @@ async def fork(call: Call) -> dict[str, Any]:
     for one in names:
         keeper.take_name(one)
     env = life.record.env
-    taken, saved = await take(call, life)
+    keep = bool(asked.get("keep_snapshot"))
+    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep)
     copies: list[Life] = []
     try:
         for one in names:
-            made = _record_from(call, taken, {**wanted, "name": one, "env": env}, life.record.id)
+            came_from = taken.id if keep else life.record.last_snapshot
+            own = {**wanted, "name": one, "env": env, "last_snapshot": came_from}
+            made = _record_from(call, taken, own, life.record.id)
             copies.append(keeper.new(made))
         results = await asyncio.gather(*(copy.start_from(saved) for copy in copies), return_exceptions=True)
         failed = [one for one in results if isinstance(one, BaseException)]
@@ -167,10 +174,9 @@ async def fork(call: Call) -> dict[str, Any]:
             await keeper.discard(copy)
         raise
     finally:
-        if not asked.get("keep_snapshot"):
+        if not keep:
             keeper.background(_forget(call, taken.id))
-    kept = taken.info() if asked.get("keep_snapshot") else None
-    return {"sandboxes": [copy.shown() for copy in copies], "snapshot": kept}
+    return {"sandboxes": [copy.shown() for copy in copies], "snapshot": taken.info() if keep else None}
 
 
 async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) -> Life:
@@ -221,7 +227,7 @@ async def restore(call: Call) -> dict[str, Any]:
         )
     # All that can be wrong with it is found out before anything is done.
     saved = await asyncio.to_thread(life.engine.saved, keeper.snapshots.folder(found.id))
-    undo, _ = await take(call, life, days=1, labels={UNDO: life.record.id})
+    undo, _ = await take(call, life, days=1, passing=True, labels={UNDO: life.record.id})
     try:
         old = await life.replace(saved, found.id)
     except BaseException:
