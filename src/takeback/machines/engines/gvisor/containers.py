@@ -73,7 +73,7 @@ class Containers:
         with _fifos(machine) as stdio:
             started = self._runsc.create(
                 container.id, bundle, bundle / "runsc.log", overlay=container.overlay, platform=container.platform,
-                stdio=stdio, wrapper=limits.wrapper(container.groups, machine.spec),
+                stdio=stdio, wrapper=limits.wrapper(container.groups),
             )  # fmt: skip
         container = replace(
             container,

@@ -68,8 +68,8 @@ class GVisor:
         return Capabilities(
             disk_snapshot="",
             network_rules="no interface but loopback inside; rules are those of the relay outside",
-            limits="" if self._cgroups.usable else "no cgroups can be made here: memory is bounded in steps of 1 GiB, "
-            "the processor is not",
+            limits="" if self._cgroups.usable else "no cgroups can be made here: the processor is not bounded, and memory "
+            "only as far as the keeper watches it",
             layers=self._disks.problem(),
         )  # fmt: skip
 
