@@ -75,6 +75,7 @@ class Containers:
                 container.id, bundle, bundle / "runsc.log", overlay=container.overlay, platform=container.platform,
                 stdio=stdio, wrapper=limits.wrapper(container.groups),
             )  # fmt: skip
+        limits.offer_first(started.sandbox)
         container = replace(
             container,
             phase=Phase.CREATED,
