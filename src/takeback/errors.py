@@ -2,11 +2,11 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  BadRule
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     ├── Unable                exit 1   the machine said no
-    │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
+    │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     ├── Damaged               exit 1   what was saved is not all there
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
@@ -74,6 +74,12 @@ class BadSetting(UsageError):
     kind = "bad-setting"
     message = "{file}, line {line}: {problem}"
     hint = "{nearest}"
+
+
+class BadRule(UsageError):
+    kind = "bad-rule"
+    message = "{where}: {entry!r} is no rule: {why}"
+    hint = "{next}"
 
 
 class Refused(TakebackError):
@@ -187,6 +193,13 @@ class TimedOut(Unable):
     http_status = 504
     message = "{what} did not end within {seconds:g} s"
     hint = "it was asked to stop and nothing was changed"
+
+
+class PortInUse(Unable):
+    kind = "port-in-use"
+    http_status = 409
+    message = "cannot listen on {address}: {why}"
+    hint = "name another port, or 0 for any free one"
 
 
 class Damaged(TakebackError):
