@@ -3,10 +3,17 @@
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  BadRule
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  ImageNotFound
+    │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
+    │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
+    │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
+    │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
+    │   └── CommandError
+    │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
@@ -35,6 +42,21 @@ class TakebackError(Exception):
     def hint_text(self) -> str:
         """The next step for the reader, or an empty string."""
         return self.hint.format(**self.fields)
+
+    @property
+    def code(self) -> str:
+        """The kind as programs of the hosted service spell it: `name_taken`."""
+        return self.kind.replace("-", "_")
+
+    @property
+    def status(self) -> int:
+        """The HTTP status, under the name programs of the hosted service read."""
+        return self.http_status
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the error is about, by name."""
+        return dict(self.fields)
 
 
 class UsageError(TakebackError):
@@ -80,6 +102,75 @@ class BadRule(UsageError):
     kind = "bad-rule"
     message = "{where}: {entry!r} is no rule: {why}"
     hint = "{next}"
+
+
+class InvalidRequest(UsageError):
+    kind = "invalid-request"
+    message = "{detail}"
+    hint = "{next}"
+
+
+class SandboxNotFound(UsageError):
+    kind = "not-found"
+    http_status = 404
+    message = "there is no sandbox {id!r}"
+    hint = "`takeback sandbox ls` shows those there are; a deleted one cannot be brought back"
+
+
+class ProcessNotFound(UsageError):
+    kind = "process-not-found"
+    http_status = 404
+    message = "there is no process {id!r} in sandbox {sandboxId}"
+    hint = "`takeback sandbox ps` shows the running ones and the last 16 that ended"
+
+
+class ImageNotFound(UsageError):
+    kind = "image-not-found"
+    http_status = 404
+    message = "there is no image {image!r}"
+    hint = "{next}"
+
+
+class FileNotFound(UsageError):
+    kind = "file-not-found"
+    http_status = 404
+    message = "no such file or directory in the sandbox: {path}"
+    hint = "list its folder to see what is there"
+
+
+class IsADirectory(UsageError):
+    kind = "is-a-directory"
+    http_status = 409
+    message = "{path} is a directory in the sandbox"
+    hint = "name a file, or download or remove the directory as a whole"
+
+
+class NotADirectory(UsageError):
+    kind = "not-a-directory"
+    http_status = 409
+    message = "{path} in the sandbox is not a directory, or lies below something that is none"
+    hint = "name a directory"
+
+
+class FileExists(UsageError):
+    kind = "file-exists"
+    http_status = 409
+    message = "{path} is already there in the sandbox"
+    hint = "say overwrite=True, or name another path"
+
+
+class PermissionDenied(UsageError):
+    kind = "permission-denied"
+    http_status = 403
+    message = "the sandbox's user may not do that with {path}"
+    hint = "run a command as user='root' for it"
+
+
+class FileRefused(UsageError):
+    kind = "file-refused"
+    http_status = 409
+    message = "{path} in the sandbox: {why}"
+    hint = "look at it with a command in the sandbox"
 
 
 class Refused(TakebackError):
@@ -137,6 +228,48 @@ class StoreReadOnly(Refused):
     kind = "store-too-new"
     message = "the data of this project was written by a newer takeback (format {found}, this one knows {known})"
     hint = "it can be read; update takeback to write"
+
+
+class NameTaken(Refused):
+    kind = "name-taken"
+    message = "a sandbox named {name!r} is alive already: {sandboxId}"
+    hint = "take another name, delete that one, or use get_or_create"
+
+
+class NotPaused(Refused):
+    kind = "not-paused"
+    message = "sandbox {id} is not paused but {state}"
+    hint = "it can be used as it is"
+
+
+class SandboxPaused(Refused):
+    kind = "sandbox-paused"
+    message = "sandbox {id} is paused and does not wake by itself"
+    hint = "wake it first, or make it with auto_wake=True"
+
+
+class SandboxStopped(Refused):
+    kind = "sandbox-stopped"
+    message = "sandbox {id} is {state}{why}"
+    hint = "restart it when its disk was kept, else make a new one"
+
+
+class ProcessRunning(Refused):
+    kind = "process-running"
+    message = "process {id} still runs"
+    hint = "wait for its end, or kill it"
+
+
+class ProcessLimit(Refused):
+    kind = "process-limit"
+    message = "sandbox {id} has no room for another process: {why}"
+    hint = "end some, or make a sandbox of its own for this"
+
+
+class OtherKeeper(Refused):
+    kind = "other-keeper"
+    message = "takeback {theirs} keeps {count} running sandboxes of this data directory; this is takeback {ours}"
+    hint = "delete or stop those with that version first, or set TAKEBACK_HOME to another place"
 
 
 class Unable(TakebackError):
@@ -200,6 +333,89 @@ class PortInUse(Unable):
     http_status = 409
     message = "cannot listen on {address}: {why}"
     hint = "name another port, or 0 for any free one"
+class KeeperFailed(Unable):
+    kind = "keeper-failed"
+    message = "the keeper of the sandboxes did not start: {why}"
+    hint = "its log: {log}"
+
+
+class KeeperGone(Unable):
+    kind = "connection-error"
+    message = "the keeper of the sandboxes went away during `{what}`"
+    hint = "repeat it: the sandboxes go on and another keeper finds them again"
+
+
+class StartFailed(Unable):
+    kind = "start-failed"
+    message = "the sandbox did not start: {why}"
+    hint = "`takeback doctor` looks for the cause"
+
+
+class Unsupported(Unable):
+    kind = "unsupported"
+    http_status = 501
+    message = "not possible here: {what}"
+    hint = "{next}"
+
+
+class DownloadIncomplete(Unable):
+    kind = "download-incomplete"
+    message = "{path}: only {got} of {size} bytes came"
+    hint = "the file changed or the sandbox stopped meanwhile; repeat"
+
+
+class TerminalRefused(Unable):
+    kind = "terminal-refused"
+    message = "no terminal: {why}"
+    hint = "name another command"
+
+
+class CommandError(Unable):
+    """Only from `exec(check=True)`; `exit_code`, `stdout` and `stderr` are the command's."""
+
+    kind = "command-failed"
+    message = "the command ended with exit code {code}: {tail}"
+    hint = "its whole output is in .stdout and .stderr"
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.stdout = str(fields.get("stdout", ""))
+        self.stderr = str(fields.get("stderr", ""))
+        # As the hosted client has it, although here it hides what `takeback` itself would end with.
+        vars(self)["exit_code"] = fields.get("code")
+
+
+class CommandTimeout(CommandError):
+    kind = "command-timeout"
+    http_status = 504
+    message = "the command did not end within {seconds:g} s: {tail}"
+    hint = "give it more time with timeout_ms"
+
+
+class SupervisorMissing(Unable):
+    kind = "supervisor-missing"
+    message = "there is no supervisor for sandboxes: {why}"
+    hint = "install gcc and libc6-dev (Debian: apt-get install gcc libc6-dev) and repeat"
+
+
+class MachineSilent(Unable):
+    kind = "machine-silent"
+    message = "the sandbox does not answer: {why}"
+    hint = "it may have run out of memory; go back to a snapshot of it, or delete it"
+
+
+class NotStarted(Unable):
+    kind = "not-started"
+    http_status = 400
+    message = "the sandbox could not start {program}: {why}"
+    hint = "{next}"
+
+
+class MachineRefused(Unable):
+    kind = "machine-refused"
+    http_status = 409
+    message = "the sandbox could not do {what}: {why}"
+    hint = "list its processes to see what is there"
 
 
 class Damaged(TakebackError):

@@ -10,6 +10,8 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +42,9 @@ class Finished:
 
 
 _running: set[subprocess.Popen[bytes]] = set()
+# What a reaper of orphans must leave alone: the exit codes of these are asked for by whoever started them.
+_own: dict[int, weakref.ref[subprocess.Popen[bytes]]] = {}
+_own_lock = threading.Lock()
 
 
 def end_running() -> None:
@@ -131,13 +136,68 @@ def _spawn(
     stderr: int,
 ) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+        with _own_lock:
+            popen = subprocess.Popen(argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+            _own[popen.pid] = weakref.ref(popen)
+        return popen
     except PermissionError as error:
         # execvp(3) answers so for a program that is nowhere when one directory of PATH may not be searched.
         name = os.fsdecode(argv[0])
         if "/" not in name and shutil.which(name, path=env.get("PATH", os.defpath)) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
         raise
+
+
+def detach(argv: Sequence[str], *, env: Mapping[str, str], log: int, keep: Sequence[int] = ()) -> None:
+    """Start a process that outlives this one, in a session of its own; stdout and stderr go to `log`.
+
+    `keep` are descriptors it gets too. Returns when the starter has ended, not the process.
+    Raises FileNotFoundError when setsid(1) is not there.
+    """
+    starter = subprocess.Popen(
+        ["setsid", "--fork", *argv], env=dict(env), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        pass_fds=tuple(keep),
+    )  # fmt: skip
+    starter.wait(_END_GRACE)
+
+
+def reap_orphans() -> int:
+    """Wait for every ended child that nobody here started, and return how many there were.
+
+    For a process that is a child subreaper or PID 1: orphans become its children, and stay zombies until it waits.
+    """
+    reaped = 0
+    # Under the lock no child is between its start and its entry in the list.
+    with _own_lock:
+        for pid, known in list(_own.items()):
+            popen = known()
+            if popen is None or popen.returncode is not None:
+                del _own[pid]
+        for pid in _children():
+            if pid not in _own:
+                try:
+                    reaped += os.waitpid(pid, os.WNOHANG)[0] == pid
+                except ChildProcessError:
+                    continue
+    return reaped
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/children") as file:
+                found += [int(pid) for pid in file.read().split()]
+        except OSError:
+            continue
+    return found
+
+
+def become_subreaper() -> None:
+    """Get every orphan below this process as its child, to be reaped here (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    import ctypes
+
+    ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
 
 
 def end(popen: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,180 @@
+"""Records of the machines part and their JSON: what is written to disk, and what a caller sees as `info`.
+
+Does not cover: how a machine gets from one state to another (`keeper.machine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from takeback.errors import Damaged
+
+FORMAT = 1
+WORKSPACE = "/workspace"
+
+
+class SandboxState(StrEnum):
+    """Where a sandbox is in its life. Source of the words: the hosted service's record."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    RESUMING = "resuming"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+_STATUS = {
+    SandboxState.STARTING: "pending",
+    SandboxState.PAUSED: "paused",
+    SandboxState.STOPPING: "stopping",
+    SandboxState.STOPPED: "stopped",
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whom commands run as inside: what SPAWN needs, and where its home is."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    home: str = WORKSPACE
+
+
+@dataclass(frozen=True)
+class Base:
+    """What an image gave a sandbox: its root folder, its user, and where commands begin."""
+
+    image: str
+    root: str
+    account: Account = Account("runtime", 1000, 1000)
+    workdir: str = WORKSPACE
+    env: Mapping[str, str] = field(default_factory=dict)
+    masked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SandboxRecord:
+    """One sandbox as it is written down; times in nanoseconds since 1970, 0 for never.
+
+    `lost` is the reason why a sandbox could not be found again; it is stopped then. `disk` is the engine's DiskKind.
+    `made_from` is the id of a snapshot or of another sandbox.
+    """
+
+    id: str
+    state: SandboxState
+    engine: str
+    base: Base
+    disk: str
+    supervisor: str
+    created_ns: int
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    user: str = "sandbox"
+    vcpu: int = 2
+    memory_mib: int = 4096
+    disk_mib: int = 4096
+    timeout_seconds: int = 0
+    on_lease_end: str = "pause"
+    idle_pause_seconds: int = 300
+    auto_wake: bool = True
+    persistent: bool = False
+    ready_ns: int = 0
+    active_ns: int = 0
+    paused_ns: int = 0
+    ended_ns: int = 0
+    lease_ns: int = 0
+    stop_reason: str | None = None
+    lost: str | None = None
+    disk_kept: bool = False
+    made_from: str | None = None
+    hostname: str = "sandbox"
+    generation: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is written to sandbox.json."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> SandboxRecord:
+        """Read what `to_json` wrote; fields of a newer takeback are left out. Raises Damaged."""
+        try:
+            if document["format"] > FORMAT:
+                raise ValueError(f"format {document['format']}, this takeback knows {FORMAT}")
+            values = {name: document[name] for name in cls.__dataclass_fields__ if name in document}
+            base = dict(values["base"])
+            account = dict(base["account"])
+            account["groups"] = tuple(account["groups"])
+            base |= {"account": Account(**account), "masked": tuple(base["masked"])}
+            values |= {"state": SandboxState(values["state"]), "base": Base(**base)}
+            return cls(**values)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(
+                what="the record of a sandbox", detail=str(error), next="remove it with `takeback sandbox rm`"
+            ) from error
+
+    def info(self) -> dict[str, Any]:
+        """Return the record as callers see it: the hosted service's names, `env` by name only."""
+        lease = utc(self.lease_ns)
+        return {
+            "id": self.id,
+            "kind": "sandbox",
+            "name": self.name,
+            "labels": dict(self.labels),
+            "status": _STATUS.get(self.state, "active"),
+            "state": self.state.value,
+            "region": "local",
+            "funding": "trial",
+            "vcpu": self.vcpu,
+            "memoryMiB": self.memory_mib,
+            "diskMiB": self.disk_mib,
+            "cpu": "shared",
+            "cpuFloorMillis": 50,
+            "pausable": True,
+            "timeoutSeconds": self.timeout_seconds,
+            "idlePauseSeconds": self.idle_pause_seconds,
+            "autoWake": self.auto_wake,
+            "persistent": self.persistent,
+            "onLeaseEnd": self.on_lease_end,
+            "onTimeout": self.on_lease_end,
+            "createdAt": utc(self.created_ns),
+            "readyAt": utc(self.ready_ns),
+            "lastActiveAt": utc(self.active_ns or self.created_ns),
+            "endedAt": utc(self.ended_ns),
+            "pausedAt": utc(self.paused_ns),
+            "pausedExpiresAt": None,
+            # The older name must hold a time also when there is no limit.
+            "expiresAt": lease or "9999-12-31T23:59:59.000Z",
+            "endsAt": lease,
+            "stopReason": self.stop_reason,
+            "lost": self.lost,
+            "diskKept": self.disk_kept,
+            "chargedMicros": 0,
+            "heldMicros": 0,
+            "envNames": sorted(self.env),
+            "image": self.base.image,
+            "secrets": None,
+            "user": self.user,
+            "engine": self.engine,
+            "disk": self.disk,
+            "source": self.made_from,
+        }
+
+    def with_state(self, state: SandboxState, **changes: Any) -> SandboxRecord:
+        """Return the record in another state."""
+        return replace(self, state=state, **changes)
+
+
+def utc(at_ns: int) -> str | None:
+    """Return a moment in ISO 8601 with milliseconds, None for 0."""
+    if not at_ns:
+        return None
+    return datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
