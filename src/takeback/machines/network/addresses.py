@@ -12,7 +12,7 @@ import ipaddress
 import re
 import unicodedata
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv6Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

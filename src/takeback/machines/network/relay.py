@@ -10,43 +10,37 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-WINDOW = 256 * 1024
-_TELL = WINDOW // 4
-_PAYLOAD = 4088
-_EOF = 2
-_BY_GUEST = 1 << 31
-_CONNECTIONS_MAX = 1024
-_PORT, _TOTAL, _ERRNO = 44, 19, 28
+from takeback.errors import TakebackError
+from takeback.machines.channel.frames import (
+    PAYLOAD_MAX,
+    Fields,
+    Flag,
+    Frame,
+    Malformed,
+    Tag,
+    Type,
+    encode_fields,
+    encode_frame,
+)
 
-LISTEN, DIAL, BYTES, TAKEN, HANGUP = range(32, 37)
-ACCEPTED, FROM_GUEST, TAKEN_BY_GUEST, HUNG_UP, DIALLED = range(96, 101)
+WINDOW = 256 * 1024
+CONNECTIONS_MAX = 1024
+_TELL = WINDOW // 4
+_BY_GUEST = 1 << 31
 
 
 class Channel(Protocol):
-    """The host's end of the channel, as far as relaying needs it."""
+    """The host's end of the channel, as far as relaying needs it (`channel.link.Link`)."""
 
-    async def send(self, kind: int, ident: int, payload: bytes = b"", flags: int = 0) -> None:
-        """Send one frame in order, waiting while the guest takes no more. Raises ConnectionError when it is gone."""
+    def send_frames(self, frames: Sequence[bytes]) -> None:
+        """Send frames in order. Raises MachineSilent when the machine is gone."""
 
-
-def _field(tag: int, value: int) -> bytes:
-    return struct.pack("<BIQ", tag, 8, value)
-
-
-def _read_field(tag: int, body: bytes) -> int:
-    at = 0
-    while at + 5 <= len(body):
-        found, length = struct.unpack_from("<BI", body, at)
-        at += 5
-        if found == tag and length == 8 and at + 8 <= len(body):
-            return int(struct.unpack_from("<Q", body, at)[0])
-        at += length
-    return 0
+    async def room(self) -> None:
+        """Wait until little is waiting to be sent."""
 
 
 class GuestStream:
@@ -87,13 +81,14 @@ class GuestStream:
         self._read += len(data)
         if self._read - self._told >= _TELL and not self._eof and self._error is None:
             self._told = self._read
-            await self._relay.send(TAKEN, self.id, _field(_TOTAL, self._read))
+            self._relay.tell(Type.TAKEN, self.id, (Tag.TOTAL, self._read))
         return data
 
     async def write(self, data: bytes) -> None:
         """Send bytes, waiting while 256 KiB are on the way. Raises ConnectionError when it was reset."""
         view = memoryview(data)
         while view:
+            await self._relay.room()
             if self._error is not None:
                 raise self._error
             room = WINDOW - (self._sent - self._taken)
@@ -101,16 +96,16 @@ class GuestStream:
                 self._writable.clear()
                 await self._writable.wait()
                 continue
-            part = bytes(view[: min(room, _PAYLOAD)])
+            part = bytes(view[: min(room, PAYLOAD_MAX)])
             self._sent += len(part)
-            await self._relay.send(BYTES, self.id, part)
+            self._relay.send(encode_frame(Type.BYTES, self.id, part))
             view = view[len(part) :]
 
-    async def write_eof(self) -> None:
+    def write_eof(self) -> None:
         """Say that nothing more will be written; what comes from inside can still be read."""
         if self._error is None and not self._eof_sent:
             self._eof_sent = True
-            await self._relay.send(BYTES, self.id, b"", _EOF)
+            self._relay.send(encode_frame(Type.BYTES, self.id, b"", Flag.EOF))
             self._relay.settle(self)
 
     def abort(self, why: str = "cut") -> None:
@@ -161,31 +156,25 @@ class Relay:
         self._accepted = accepted
         self._streams: dict[int, GuestStream] = {}
         self._next = 0
-        self._go = asyncio.Event()
-        self._go.set()
-        self._hangups: set[asyncio.Task[None]] = set()
-        self._sending = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    async def listen(self, port: int) -> None:
-        """Ask the guest to accept on 127.0.0.1:port; 0 ends that."""
-        await self.send(LISTEN, 0, _field(_PORT, port))
+    def listen(self, port: int) -> None:
+        """Ask the guest to accept on 127.0.0.1:port; 0 ends that. Raises ConnectionError."""
+        self.tell(Type.LISTEN, 0, (Tag.PORT, port))
 
     async def dial(self, port: int, timeout: float = 10.0) -> GuestStream:
         """Connect to a port inside. Raises ConnectionError, TimeoutError."""
-        if len(self._streams) >= _CONNECTIONS_MAX:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{_CONNECTIONS_MAX} connections are open")
+        if len(self._streams) >= CONNECTIONS_MAX:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{CONNECTIONS_MAX} connections are open")
         while True:
             self._next = self._next % (_BY_GUEST - 1) + 1
             if self._next not in self._streams:
                 break
         stream = self._streams[self._next] = GuestStream(self, self._next)
         try:
-            await self.send(DIAL, stream.id, _field(_PORT, port))
+            self.tell(Type.DIAL, stream.id, (Tag.PORT, port))
             async with asyncio.timeout(timeout):
                 await stream.opened.wait()
             stream.check()
@@ -194,65 +183,61 @@ class Relay:
             raise
         return stream
 
-    def receive(self, kind: int, flags: int, ident: int, payload: bytes) -> None:
-        """Take a frame of the guest's, types 96 to 100; called in the order they came."""
-        if kind == ACCEPTED:
-            if ident in self._streams or not ident & _BY_GUEST or len(self._streams) >= _CONNECTIONS_MAX:
-                self.hang_up(ident)
-                return
-            stream = self._streams[ident] = GuestStream(self, ident)
-            stream.opened.set()
-            self._accepted(stream)
-            return
+    def receive(self, frame: Frame) -> None:
+        """Take a frame of the guest's, types 96 to 100; to be called in the order they came."""
+        kind, flags, ident, payload = frame
         known = self._streams.get(ident)
-        if known is None:
-            if kind == FROM_GUEST:
+        if kind == Type.ACCEPTED_CONNECTION:
+            self._accept(ident)
+        elif known is None:
+            if kind == Type.GUEST_BYTES:
                 self.hang_up(ident)  # of a keeper before this one; it would wait for ever
-        elif kind == FROM_GUEST:
-            known.took(payload, bool(flags & _EOF))
-        elif kind == TAKEN_BY_GUEST:
-            known.credited(_read_field(_TOTAL, payload))
-        elif kind == DIALLED:
+        elif kind == Type.GUEST_BYTES:
+            known.took(payload, bool(flags & Flag.EOF))
+        elif kind == Type.DIALLED:
             known.opened.set()
-        elif kind == HUNG_UP:
-            number = _read_field(_ERRNO, payload) or errno.ECONNRESET
-            kinds = {errno.ECONNREFUSED: ConnectionRefusedError}
-            known.fail(kinds.get(number, ConnectionResetError)(number, os.strerror(number)))
+        else:
+            try:
+                fields = Fields(payload)
+                total, number = fields.number(Tag.TOTAL), fields.number(Tag.ERRNO) or errno.ECONNRESET
+            except Malformed as error:
+                known.abort(str(error))
+                return
+            if kind == Type.GUEST_TAKEN:
+                known.credited(total)
+            elif kind == Type.GUEST_HANGUP:
+                refused = number == errno.ECONNREFUSED
+                known.fail((ConnectionRefusedError if refused else ConnectionResetError)(number, os.strerror(number)))
 
-    async def send(self, kind: int, ident: int, payload: bytes, flags: int = 0) -> None:
-        while not self._go.is_set():
-            await self._go.wait()
-        self._sending += 1
-        self._idle.clear()
+    def _accept(self, ident: int) -> None:
+        if ident in self._streams or not ident & _BY_GUEST or len(self._streams) >= CONNECTIONS_MAX:
+            self.hang_up(ident)
+            return
+        stream = self._streams[ident] = GuestStream(self, ident)
+        stream.opened.set()
+        self._accepted(stream)
+
+    def send(self, frame: bytes) -> None:
         try:
-            await self._channel.send(kind, ident, payload, flags)
-        finally:
-            self._sending -= 1
-            if not self._sending:
-                self._idle.set()
+            self._channel.send_frames([frame])
+        except TakebackError as error:
+            raise ConnectionResetError(errno.ECONNRESET, str(error)) from error
+
+    def tell(self, kind: Type, ident: int, field: tuple[Tag, int]) -> None:
+        self.send(encode_frame(kind, ident, encode_fields([field])))
+
+    async def room(self) -> None:
+        await self._channel.room()
 
     def hang_up(self, ident: int) -> None:
-        async def later() -> None:
-            try:
-                await self.send(HANGUP, ident, b"")
-            except ConnectionError:
-                pass  # then it is gone anyway
-
-        task = asyncio.get_running_loop().create_task(later())
-        self._hangups.add(task)
-        task.add_done_callback(self._hangups.discard)
+        try:
+            self.send(encode_frame(Type.HANGUP, ident))
+        except ConnectionError:
+            pass  # then it is gone anyway
 
     def settle(self, stream: GuestStream) -> None:
         if stream.over and self._streams.get(stream.id) is stream:
             del self._streams[stream.id]
-
-    async def pause(self) -> None:
-        """Send nothing more until `resume`; returns when nothing is half sent, so that QUIESCE may follow."""
-        self._go.clear()
-        await self._idle.wait()
-
-    def resume(self) -> None:
-        self._go.set()
 
     def reset(self, why: str) -> None:
         """Forget all streams without telling the guest, which has reset them itself or is gone."""

@@ -34,7 +34,7 @@ from takeback.machines.network.addresses import (
 
 ENTRIES_MAX = 1000
 WEB_PORTS = (80, 443)
-# Mail (spam from a user's own address), telnet, Windows RPC and file sharing, IRC: what a taken-over machine is used for.
+# Mail (spam from a user's own address), telnet, Windows RPC and shares, IRC: what a taken-over machine is used for.
 FORBIDDEN_PORTS = (23, 25, 135, 137, 138, 139, 445, 465, 587, *range(6660, 6670))
 LOCALHOST: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 
@@ -153,6 +153,10 @@ class Rules:
         if not kept:
             return refused
         return Decision(True, "allowed", self._because(host, port), addresses=tuple(dict.fromkeys(kept)))
+
+    def unresolved(self, host: Host, port: int) -> Decision:
+        """Decide by the name alone, where only somebody else (the host's own proxy) can look it up."""
+        return self.before_lookup(host, port) or Decision(True, "allowed", self._because(host, port))
 
     def _in_allow(self, host: Host) -> bool:
         if isinstance(host, str):
