@@ -14,7 +14,6 @@ from takeback.machines.network.addresses import Address, Host
 from takeback.machines.network.outside import Pipe, Proxy
 from takeback.machines.network.rules import Decision
 
-
 _LINGER_S = 30.0
 
 
