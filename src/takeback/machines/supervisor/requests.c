@@ -58,7 +58,7 @@ static void resize(const struct process *process, const uint8_t *body, size_t le
     else if (!process->pty)
         out_error(process->id, ENOTTY, "the process has no terminal");
     else if (process->out >= 0)
-        pty_resize(process->out, (uint16_t)cols, (uint16_t)rows);
+        pty_resize(process->out, process, (uint16_t)cols, (uint16_t)rows);
 }
 
 static void begin_follow(uint32_t id, const uint8_t *body, size_t length) {

@@ -130,7 +130,7 @@ bool shutdown_running(void);
 
 /* pty.c */
 int pty_open(uint16_t cols, uint16_t rows, uid_t uid, char *name, size_t room);
-void pty_resize(int master, uint16_t cols, uint16_t rows);
+void pty_resize(int master, const struct process *process, uint16_t cols, uint16_t rows);
 
 /* identity.c */
 void identity(const uint8_t *body, size_t length);
