@@ -12,7 +12,7 @@
 
 #include "supervisor.h"
 
-enum { TICK_MS = 500, SLEPT_MS = 1000, TERM_GRACE_MS = 2000, FDS_MAX = 2 + 3 * PROCESSES_MAX };
+enum { TICK_MS = 500, SLEPT_MS = 1000, TERM_GRACE_MS = 2000, FDS_MAX = 2 + 3 * PROCESSES_MAX, ALL_FDS_MAX = FDS_MAX + 1 + RELAYED_MAX };
 enum kind { FROM_HOST, TO_HOST, OUT, ERR, IN };
 
 struct watched {
@@ -20,7 +20,7 @@ struct watched {
     enum kind kind;
 };
 
-static struct pollfd fds[FDS_MAX];
+static struct pollfd fds[ALL_FDS_MAX];
 static struct watched watched[FDS_MAX];
 static nfds_t count;
 static volatile sig_atomic_t child_ended, asked_to_end;
@@ -124,11 +124,14 @@ static void turn(const sigset_t *while_waiting) {
     if (out_wants_poll())
         watch(STDOUT_FILENO, POLLOUT, NULL, TO_HOST);
     watch_processes();
+    nfds_t relayed = relay_poll(fds + count);
     int64_t wait = wait_ms();
     struct timespec limit = {wait / 1000, wait % 1000 * 1000000};
-    int ready = ppoll(fds, count, wait < 0 ? NULL : &limit, while_waiting);
+    int ready = ppoll(fds, count + relayed, wait < 0 ? NULL : &limit, while_waiting);
     bool host_ready = false;
     tick();
+    if (ready > 0)
+        relay_ready(fds + count, relayed);
     /* The host last: its FORGET may free what the others are about. */
     for (nfds_t at = count; ready > 0 && at-- > 0;)
         if (fds[at].revents && watched[at].kind == TO_HOST)
@@ -149,6 +152,7 @@ static void turn(const sigset_t *while_waiting) {
     in_parse();
     out_pump(host_ready);
     followers_sweep();
+    relay_sweep();
     process_sweep();
 }
 

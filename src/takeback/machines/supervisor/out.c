@@ -115,6 +115,8 @@ static bool next_frame(void) {
     frame_length = stdin_accepted(frame);
     if (frame_length == 0)
         frame_length = followers_frame(frame);
+    if (frame_length == 0)
+        frame_length = relay_frame(frame);
     return frame_length > 0;
 }
 

@@ -14,6 +14,7 @@ static void attach(const uint8_t *body, size_t length) {
     /* What was to be told to the host before is of no use to this one: LIST tells it all. */
     out_forget_all();
     unfollow_all();
+    relay_reset_all();
     out_quiet(false);
     stdin_tell_all();
     struct body answer = {0};
@@ -136,6 +137,11 @@ void request(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *body, size
     case M_GO: out_quiet(false); break;
     case M_PING: pong(id); break;
     case M_IDENTITY: identity(body, length); break;
+    case M_LISTEN:
+    case M_DIAL:
+    case M_BYTES:
+    case M_TAKEN:
+    case M_HANGUP: relay_request(type, flags, id, body, length); break;
     case M_SHUTDOWN: begin_shutdown(body, length); break;
     default: out_error(id, ENOSYS, "unknown message"); break;
     }
