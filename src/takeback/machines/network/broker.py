@@ -21,7 +21,7 @@ from takeback.machines.network.flow import Flow, RefusedByRule, Unreachable
 from takeback.machines.network.log import DecisionLog, Entry
 from takeback.machines.network.outside import Resolver, Upstream, dial, dial_proxy, is_own, lookup, tunnel
 from takeback.machines.network.relay import Channel, GuestStream, Relay
-from takeback.machines.network.rules import Decision, Rules
+from takeback.machines.network.rules import LOCALHOST, Decision, Rules, is_localhost
 from takeback.machines.network.tunnel import tunnel as carry
 
 PORT = 10800
@@ -177,6 +177,8 @@ class Broker:
     async def _addresses(self, host: Host, port: int, method: str, *, proxied: bool) -> list[Address]:
         if not isinstance(host, str):
             return [host]
+        if is_localhost(host):
+            return list(LOCALHOST)
         try:
             async with self._lookups:
                 found = list(await self._resolver(host))

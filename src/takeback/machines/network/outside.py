@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from takeback.machines.network.addresses import Address, Host, show
-from takeback.machines.network.rules import LOCALHOST, is_localhost
+from takeback.machines.network.rules import is_localhost
 
 LOOKUP_S = 15.0
 DIAL_S = 20.0
@@ -100,8 +100,6 @@ _threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lookup")
 
 async def lookup(name: str) -> Sequence[Address]:
     """Return all addresses of a name. Raises OSError, TimeoutError."""
-    if is_localhost(name):
-        return LOCALHOST
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(LOOKUP_S):
         # with a final dot: the host's own search list must not make another name of it

@@ -265,6 +265,8 @@ def _entry(where: str, entry: str) -> str:
     if text in ("*", "*.", "*.*"):
         step = "leave allow empty for the whole internet" if where == "allow" else "use internet=False"
         raise bad("a * alone stands for no names", step)
+    if "%" in text:
+        raise bad("an address with a zone is of one machine only", "leave the zone out")
     if "://" in text:
         raise bad("it is a URL", "give only the host")
     if "/" in text:
