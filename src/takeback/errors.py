@@ -333,6 +333,8 @@ class PortInUse(Unable):
     http_status = 409
     message = "cannot listen on {address}: {why}"
     hint = "name another port, or 0 for any free one"
+
+
 class KeeperFailed(Unable):
     kind = "keeper-failed"
     message = "the keeper of the sandboxes did not start: {why}"

@@ -42,7 +42,12 @@ def test_200_connections_at_once_with_some_that_nobody_reads(tmp_path: Path, ini
         async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await asyncio.sleep(3600)
 
-        async with serving(flood) as loud, serving(deaf) as silent, serving(echo) as port, sandbox(tmp_path, init) as box:
+        async with (
+            serving(flood) as loud,
+            serving(deaf) as silent,
+            serving(echo) as port,
+            sandbox(tmp_path, init) as box,
+        ):
             stalled = [await box.connect(f"127.0.0.1:{loud}") for _ in range(3)]
             stuck = [await box.connect(f"127.0.0.1:{silent}") for _ in range(3)]
             for _, _, writer in stuck:
@@ -145,7 +150,10 @@ def test_commands_run_beside_a_flood(tmp_path: Path, init: Path) -> None:
 
         async with serving(flood) as port, sandbox(tmp_path, init) as box:
             code = asyncio.create_task(
-                program(["timeout", "2", "curl", "-s", "-o", "/dev/null", "-p", f"http://127.0.0.1:{port}/"], box.environment())
+                program(
+                    ["timeout", "2", "curl", "-s", "-o", "/dev/null", "-p", f"http://127.0.0.1:{port}/"],
+                    box.environment(),
+                )
             )
             await asyncio.sleep(0.3)
             for _ in range(20):

@@ -89,7 +89,9 @@ NAMES = Names({"good.test": ["127.0.0.1"]})
 @pytest.mark.parametrize(
     ("name", "passes"), [("good.test", True), ("also.test", True), (None, True), ("evil.test", False)]
 )
-def test_the_name_in_tls_must_be_one_the_rules_allow(name: str | None, passes: bool, tmp_path: Path, init: Path) -> None:
+def test_the_name_in_tls_must_be_one_the_rules_allow(
+    name: str | None, passes: bool, tmp_path: Path, init: Path
+) -> None:
     async def work() -> None:
         async with serving(echo) as port, sandbox(tmp_path, init, RULES, names=NAMES) as box:
             _, reader, writer = await box.connect(f"good.test:{port}")
