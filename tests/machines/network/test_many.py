@@ -62,6 +62,7 @@ def test_200_connections_at_once_with_some_that_nobody_reads(tmp_path: Path, ini
     run(work())
 
 
+@pytest.mark.lean
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_100_mb_pass_whole_in_bounded_memory(direction: str, tmp_path: Path, init: Path) -> None:
     block = hashlib.sha256(b"x").digest() * 32768  # 1 MiB
@@ -101,6 +102,7 @@ def test_100_mb_pass_whole_in_bounded_memory(direction: str, tmp_path: Path, ini
     assert grown < 140 * MIB  # 100 of them are `block * 100` of this test
 
 
+@pytest.mark.lean
 def test_a_stream_nobody_reads_holds_no_more_than_its_window(tmp_path: Path, init: Path) -> None:
     async def work() -> None:
         async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
