@@ -16,7 +16,7 @@ from tests.machines.network.support import echo, free_port, run, sandbox, servin
 def test_a_forwarded_port_leads_inside(host: str, tmp_path: Path, init: Path) -> None:
     async def work() -> None:
         async with serving(echo, host) as inside, sandbox(tmp_path, init) as box:
-            forward = Forward(box.broker.relay, inside)
+            forward = Forward(box.broker.relay.dial, inside)
             port = await forward.start()
             for _ in range(3):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -38,7 +38,7 @@ def test_nobody_listening_inside_ends_the_connection(tmp_path: Path, init: Path)
         async with sandbox(tmp_path, init) as box:
             with pytest.raises(ConnectionRefusedError):
                 await box.broker.relay.dial(free_port())
-            forward = Forward(box.broker.relay, free_port())
+            forward = Forward(box.broker.relay.dial, free_port())
             reader, writer = await asyncio.open_connection("127.0.0.1", await forward.start())
             assert await reader.read() == b""
             writer.transport.abort()
@@ -51,6 +51,6 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path, init: Path) -> None:
     async def work() -> None:
         async with serving(echo) as taken, sandbox(tmp_path, init) as box:
             with pytest.raises(PortInUse):
-                await Forward(box.broker.relay, 80).start(taken)
+                await Forward(box.broker.relay.dial, 80).start(taken)
 
     run(work())

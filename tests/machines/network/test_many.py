@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import resource
 from pathlib import Path
 
 import pytest
 
+from takeback.errors import MachineRefused
 from takeback.machines.network.relay import WINDOW
+from tests.machines.conftest import OTHER_BINARY
 from tests.machines.network.support import Sandbox, echo, program, run, sandbox, serving
 
 MIB = 1 << 20
+# Sanitizers keep what is freed for a while.
+lean = pytest.mark.skipif(OTHER_BINARY in os.environ, reason="not the real binary")
 
 
 def guest_memory(box: Sandbox) -> int:
@@ -62,7 +67,7 @@ def test_200_connections_at_once_with_some_that_nobody_reads(tmp_path: Path, ini
     run(work())
 
 
-@pytest.mark.lean
+@lean
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_100_mb_pass_whole_in_bounded_memory(direction: str, tmp_path: Path, init: Path) -> None:
     block = hashlib.sha256(b"x").digest() * 32768  # 1 MiB
@@ -102,7 +107,7 @@ def test_100_mb_pass_whole_in_bounded_memory(direction: str, tmp_path: Path, ini
     assert grown < 140 * MIB  # 100 of them are `block * 100` of this test
 
 
-@pytest.mark.lean
+@lean
 def test_a_stream_nobody_reads_holds_no_more_than_its_window(tmp_path: Path, init: Path) -> None:
     async def work() -> None:
         async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -194,5 +199,31 @@ def test_nothing_moves_between_quiesce_and_go(tmp_path: Path, init: Path) -> Non
             async with asyncio.timeout(10):
                 assert await reader.readexactly(2 * MIB) == bytes(2 * MIB)
             writer.transport.abort()
+
+    run(work())
+
+
+def test_a_port_that_is_taken_inside_is_said(tmp_path: Path, init: Path) -> None:
+    async def work() -> None:
+        async with serving(echo) as taken, sandbox(tmp_path, init) as box:
+            await box.link.listen(box.port)
+            with pytest.raises(MachineRefused):
+                await box.link.listen(taken)
+
+    run(work())
+
+
+def test_a_keeper_that_takes_over_resets_what_the_last_one_relayed(tmp_path: Path, init: Path) -> None:
+    async def work() -> None:
+        async with serving(echo) as port, sandbox(tmp_path, init) as box:
+            _, reader, writer = await box.connect(f"127.0.0.1:{port}")
+            await box.link.attach()
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+            writer.transport.abort()
+            box.broker.start(box.port)
+            await one(box, port, 1)
+            await asyncio.sleep(0.2)
+            assert box.broker.open_connections == 0
 
     run(work())

@@ -8,20 +8,25 @@ Does not cover: what may be reached outside (`broker`).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from takeback.errors import PortInUse
 from takeback.machines.network.flow import both
-from takeback.machines.network.relay import GuestStream, Relay
+from takeback.machines.network.relay import GuestStream
 
 _BUFFER = 64 * 1024
 
 
 class Forward:
-    """A listener on 127.0.0.1; `address` is (host, port) once it is started."""
+    """A listener on 127.0.0.1; `address` is (host, port) once it is started.
 
-    def __init__(self, relay: Relay, inside: int) -> None:
+    `dial` connects to a port inside (`broker.relay.dial`); whoever gives it may wake the sandbox first, or find the
+    broker of the machine that took its place.
+    """
+
+    def __init__(self, dial: Callable[[int], Awaitable[GuestStream]], inside: int) -> None:
         self.inside = inside
-        self._relay = relay
+        self._dial = dial
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ("127.0.0.1", 0)
@@ -49,7 +54,7 @@ class Forward:
         self._tasks.add(task)
         guest: GuestStream | None = None
         try:
-            guest = await self._relay.dial(self.inside)
+            guest = await self._dial(self.inside)
             await both(
                 asyncio.create_task(_in(reader, guest)),
                 asyncio.create_task(_out(guest, writer)),
