@@ -102,9 +102,7 @@ async def lookup(name: str) -> Sequence[Address]:
     """Return all addresses of a name. Raises OSError, TimeoutError."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(LOOKUP_S):
-        # with a final dot: the host's own search list must not make another name of it
-        found = await loop.run_in_executor(_threads, _lookup, name + "." if "." in name else name)
-    return found
+        return await loop.run_in_executor(_threads, _lookup, name)
 
 
 def _lookup(name: str) -> list[Address]:

@@ -156,6 +156,7 @@ class Relay:
         self._accepted = accepted
         self._streams: dict[int, GuestStream] = {}
         self._next = 0
+        self._turned_away = 0  # since there was room; the supervisor accepts no more either, so that it is about none
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -190,8 +191,7 @@ class Relay:
         if kind == Type.ACCEPTED_CONNECTION:
             self._accept(ident)
         elif known is None:
-            if kind == Type.GUEST_BYTES:
-                self.hang_up(ident)  # of a keeper before this one; it would wait for ever
+            pass  # it ended while this was on the way
         elif kind == Type.GUEST_BYTES:
             known.took(payload, bool(flags & Flag.EOF))
         elif kind == Type.DIALLED:
@@ -210,9 +210,14 @@ class Relay:
                 known.fail((ConnectionRefusedError if refused else ConnectionResetError)(number, os.strerror(number)))
 
     def _accept(self, ident: int) -> None:
-        if ident in self._streams or not ident & _BY_GUEST or len(self._streams) >= CONNECTIONS_MAX:
-            self.hang_up(ident)
+        if ident in self._streams or not ident & _BY_GUEST:
+            return  # root inside can write frames of its own
+        if len(self._streams) >= CONNECTIONS_MAX:
+            if self._turned_away < CONNECTIONS_MAX:
+                self._turned_away += 1
+                self.hang_up(ident)
             return
+        self._turned_away = 0
         stream = self._streams[ident] = GuestStream(self, ident)
         stream.opened.set()
         self._accepted(stream)
