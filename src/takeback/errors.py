@@ -2,19 +2,23 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  BadRule
-    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  ImageNotFound
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
+    │   ├── CannotSave  SnapshotMismatch
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
+    │   ├── EngineFailed  MachineGone
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
     │       └── CommandTimeout
     ├── Damaged               exit 1   what was saved is not all there
+    │   └── SnapshotDamaged
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
 Does not cover: how an error is drawn (cli) or sent (server).
@@ -124,13 +128,6 @@ class ProcessNotFound(UsageError):
     hint = "`takeback sandbox ps` shows the running ones and the last 16 that ended"
 
 
-class ImageNotFound(UsageError):
-    kind = "image-not-found"
-    http_status = 404
-    message = "there is no image {image!r}"
-    hint = "{next}"
-
-
 class FileNotFound(UsageError):
     kind = "file-not-found"
     http_status = 404
@@ -171,6 +168,13 @@ class FileRefused(UsageError):
     http_status = 409
     message = "{path} in the sandbox: {why}"
     hint = "look at it with a command in the sandbox"
+
+
+class UnknownImage(UsageError):
+    kind = "image-not-found"
+    http_status = 404
+    message = "{name!r} is no image: {why}"
+    hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
 class Refused(TakebackError):
@@ -228,6 +232,18 @@ class StoreReadOnly(Refused):
     kind = "store-too-new"
     message = "the data of this project was written by a newer takeback (format {found}, this one knows {known})"
     hint = "it can be read; update takeback to write"
+
+
+class CannotSave(Refused):
+    kind = "cannot-save"
+    message = "this sandbox cannot be saved now: {why}"
+    hint = "{next}"
+
+
+class SnapshotMismatch(Refused):
+    kind = "snapshot-mismatch"
+    message = "snapshot {snapshot} cannot be started here: {why}"
+    hint = "{next}"
 
 
 class NameTaken(Refused):
@@ -360,6 +376,18 @@ class Unsupported(Unable):
     hint = "{next}"
 
 
+class EngineFailed(Unable):
+    kind = "engine-failed"
+    message = "the engine could not {what}: {why}"
+    hint = "`takeback doctor` looks for the cause"
+
+
+class MachineGone(Unable):
+    kind = "machine-gone"
+    message = "sandbox {id} does not run any more: {why}"
+    hint = "start a new one, or restore a snapshot of it"
+
+
 class DownloadIncomplete(Unable):
     kind = "download-incomplete"
     message = "{path}: only {got} of {size} bytes came"
@@ -394,6 +422,44 @@ class CommandTimeout(CommandError):
     hint = "give it more time with timeout_ms"
 
 
+class NeedsLinux(Unable):
+    kind = "needs-linux"
+    http_status = 501
+    message = "machines need Linux; this is {system}"
+    hint = "files can be taken back here; for machines, use takeback on a Linux machine or in a Linux VM"
+
+
+class EngineMissing(Unable):
+    kind = "engine-missing"
+    message = "no `runsc` in {folder} or on PATH"
+    hint = "`takeback setup` gets one"
+
+
+class EngineTooOld(Unable):
+    kind = "engine-too-old"
+    message = "{path} is runsc {found}, older than {minimum}: {why}"
+    hint = "`takeback setup` puts a newer one into takeback's own folder, beside yours"
+
+
+class ToolMissing(Unable):
+    kind = "tool-missing"
+    message = "{what} needs `{tool}`, which is not on this machine"
+    hint = "have these packages installed: {packages} (`takeback setup --yes` does it, as root on Debian)"
+
+
+class FetchFailed(Unable):
+    kind = "fetch-failed"
+    http_status = 502
+    message = "{what} could not be fetched: {why}"
+    hint = "nothing was changed; look at the network, the proxy and apt's sources, and repeat `takeback setup`"
+
+
+class ImageBuildFailed(Unable):
+    kind = "image-build-failed"
+    message = "the image {name!r} could not be built: {why}"
+    hint = "{next}"
+
+
 class SupervisorMissing(Unable):
     kind = "supervisor-missing"
     message = "there is no supervisor for sandboxes: {why}"
@@ -424,6 +490,12 @@ class Damaged(TakebackError):
     kind = "damaged"
     message = "{what} is damaged: {detail}"
     hint = "{next}"
+
+
+class SnapshotDamaged(Damaged):
+    kind = "snapshot-damaged"
+    message = "snapshot {snapshot} is damaged: {why}"
+    hint = "nothing was started or stopped; take another snapshot, or restore an older one"
 
 
 class NothingToDo(TakebackError):

@@ -35,6 +35,8 @@ COMMANDS = (
     "gc",
     "du",
     "doctor",
+    "setup",
+    "sandbox",
     "pause",
     "resume",
 )

@@ -22,6 +22,7 @@ from typing import IO
 _PASSED = ("PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SYSTEMROOT", "XDG_CONFIG_HOME")
 _END_GRACE = 10.0
 Pipe = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -85,11 +86,16 @@ class Child:
         self._popen = popen
         self._feed = feed
 
-    def finish(self, timeout: float | None = None) -> Finished:
-        """Wait for the end; on timeout or an exception the process is ended with SIGTERM and waited for."""
+    def finish(self, timeout: float | None = None, *, kill: bool = False) -> Finished:
+        """Wait for the end; on timeout or an exception the process is ended with SIGTERM and waited for.
+
+        `kill` is for programs that have nothing to put in order, or hang: SIGKILL at once.
+        """
         try:
             out, err = self._popen.communicate(self._feed, timeout)
         except BaseException:
+            if kill:
+                self._popen.kill()
             end(self._popen)
             raise
         finally:
@@ -105,6 +111,7 @@ def start(
     feed: bytes | None = None,
     stdin: int | IO[bytes] | None = None,
     stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] = subprocess.PIPE,
 ) -> Child:
     """Start a process; `feed` is written to its stdin by `Child.finish`.
 
@@ -114,7 +121,7 @@ def start(
         stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
     output = subprocess.PIPE if stdout is None else stdout
     with _uninterrupted():
-        return Child(_spawn(argv, env, cwd, stdin, output, subprocess.PIPE), feed)
+        return Child(_spawn(argv, env, cwd, stdin, output, stderr), feed)
 
 
 def pipe(
@@ -133,7 +140,7 @@ def _spawn(
     cwd: str | bytes | None,
     stdin: int | IO[bytes],
     stdout: int | IO[bytes],
-    stderr: int,
+    stderr: int | IO[bytes],
 ) -> subprocess.Popen[bytes]:
     try:
         with _own_lock:

@@ -1,18 +1,23 @@
 """What a sandbox engine can do: the seam between the keeper and gVisor, a fake, or later a KVM engine.
 
 All calls block and are made from the keeper's worker threads; none may last longer than its time limit. Every call that
-fails leaves the machine it was about exactly as it was, or says in its error that it is lost.
+fails leaves the machine it was about exactly as it was, or says in its error that it is lost. Two calls about one
+machine must not overlap (the keeper holds a lock for each); calls about different machines may.
+
+The process that uses an engine should be a child subreaper and reap orphans (`host.process.reap_orphans`).
 
 Does not cover: talking to the supervisor (`channel`), names, records and life cycles (`keeper`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
+
+Answers = Callable[[], bool]
 
 
 class DiskKind(StrEnum):
@@ -25,11 +30,11 @@ class DiskKind(StrEnum):
 class State(StrEnum):
     """What an engine says of a machine."""
 
-    CREATED = "created"
+    CREATED = "created"  # prepared, nothing runs in it yet
     RUNNING = "running"
     PAUSED = "paused"
-    STOPPED = "stopped"
-    LOST = "lost"  # its processes are gone, or are not the ones that were recorded
+    STOPPED = "stopped"  # never started, or its processes ended or were killed
+    LOST = "lost"  # what was recorded belongs to another boot or pid namespace, or cannot be read
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,14 @@ class Capabilities:
     network_rules: str = ""
     ordinary_user: str = ""
     limits: str = ""  # memory, CPU and pids bounded by the host
+    layers: str = ""  # machines of the disk kind LAYERS
 
 
 @dataclass(frozen=True)
 class MachineSpec:
     """All that decides what a machine is; a snapshot holds it, and restoring needs the same one.
 
-    `memory_mib` and `disk_mib` in MiB (2**20), `vcpu` in whole processors. `mounts` are read-only binds.
+    `memory_mib` and `disk_mib` in MiB (2**20), `vcpu` in whole processors.
     """
 
     base: Path  # the image's read-only root folder
@@ -67,7 +73,11 @@ class MachineSpec:
 
 @dataclass(frozen=True)
 class Stdio:
-    """The two FIFOs PID 1 talks through; both exist already."""
+    """The two FIFOs PID 1 talks through; both exist already, and stay its channel through `save`.
+
+    The engine opens them anew for each start. The keeper opens its own ends: a description shared with the sandbox
+    would be switched to non-blocking by it.
+    """
 
     to_guest: Path
     from_guest: Path
@@ -85,7 +95,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Saved:
-    """What `save` wrote: `files` (names in the folder with their sizes in bytes) and the seconds the source stood still.
+    """What `save` wrote: `files` (names with sizes in bytes) and for how many seconds the source stood still.
 
     `layers` are the frozen disk layers, lowest first (LAYERS only): read-only from now on, shared by copies.
     """
@@ -122,43 +132,82 @@ class Engine(Protocol):
     """One way to run machines."""
 
     def version(self) -> EngineVersion:
-        """Return what is used. Raises EngineMissing, EngineTooOld."""
+        """Return what is used. Raises EngineFailed when it cannot be run."""
 
     def capabilities(self) -> Capabilities:
         """Return what works here."""
 
-    def prepare(self, machine: Machine) -> None:
-        """Make a machine ready to be started or restored into, running nothing yet; `start` and `restore` do it else.
+    def prepare(self, machine: Machine, saved: Saved | None = None) -> None:
+        """Make a machine ready so that `start` or `restore` is quick, running nothing yet; they do it themselves else.
 
-        Under LAYERS what it is prepared for is fixed: `layers` of a later restore must be given to `prepare_for`.
+        Under LAYERS it is ready for `saved` (None: for `start`) only, under MEMORY for anything of the same spec.
         """
 
     def start(self, machine: Machine) -> None:
         """Boot a machine from its base. Raises EngineFailed, with nothing left behind."""
 
-    def save(self, machine: Machine, into: Path, *, memory: bool = True) -> Saved:
+    def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
         """Write a snapshot into a new empty folder; the machine runs on (or stays paused if it was).
 
-        The channel must be quiet. Raises CannotSave (the machine is unharmed, nothing is left in `into`).
+        The channel must be quiet (QUIET came) until this returns. An engine may have to replace the running machine by
+        one restored from the snapshot (gVisor under LAYERS on a filesystem without snapshots): same FIFOs, same id.
+        It then calls `answers`, from this thread and while the old one stands still: send PING or ATTACH with a fresh
+        number, wait some seconds at most, and say whether PID 1 answered it. Only after True the old one is killed;
+        else the replacement is, and the old one goes on. None: the engine's own word is taken.
+        Raises CannotSave (the machine is unharmed, nothing is left in `into`), MachineGone.
+        """
+
+    def fork(self, machine: Machine, copies: Sequence[Machine], into: Path, *, answers: Answers | None = None) -> Saved:
+        """Save a machine and bring up copies of it at the same time; each has its own FIFOs and the same spec.
+
+        Quicker than `save` and then `restore` for each: copies are made beside the save, not after it. `into` is best
+        one of `passing` when nobody wants it afterwards. As `save`; when anything fails, no copy is left. Each copy
+        is proven only by its PID 1's answer.
         """
 
     def restore(self, machine: Machine, saved: Saved) -> None:
         """Bring a machine up from a snapshot; its spec must equal the saved one's but for `hostname`.
 
-        Returns when the engine says it runs; only PID 1's answer proves it. Raises EngineFailed with nothing left.
+        Returns when the engine says it runs; only PID 1's answer proves it. All of the snapshot is checked before
+        anything is started. Without memory (`Saved.memory`) the machine boots on the saved disk.
+        Raises SnapshotDamaged, SnapshotMismatch, EngineFailed, with nothing left.
         """
 
-    def pause(self, machine: Machine) -> None: ...
+    def pause(self, machine: Machine) -> None:
+        """Stop every processor of the machine. Raises MachineGone."""
 
-    def resume(self, machine: Machine) -> None: ...
+    def resume(self, machine: Machine) -> None:
+        """Let a paused machine go on. Raises MachineGone."""
 
     def state(self, machine: Machine) -> State:
         """Return what is true now, checked against the recorded boot, pid namespace and process start times."""
 
-    def usage(self, machine: Machine) -> Usage: ...
+    def watch(self, machine: Machine) -> int | None:
+        """Return a descriptor that becomes readable when the machine's process ends, to be closed by the caller.
+
+        None when there is none. After a `save` it may be another process: watch it anew.
+        """
+
+    def ended_because(self, machine: Machine) -> str:
+        """Return why a machine's process is gone, as far as the host knows (else ""); to be asked before `remove`."""
+
+    def usage(self, machine: Machine) -> Usage:
+        """Return what it used; zeros when it does not run."""
 
     def remove(self, machine: Machine) -> None:
-        """Kill it, if it is ours, and remove all of it but `machine.folder` itself. Never fails half way: repeatable."""
+        """Kill it, if it is ours, and remove all of it but `machine.folder` itself; to be repeated if it fails."""
 
-    def sweep(self, known: Sequence[Machine]) -> tuple[str, ...]:
-        """Remove what earlier runs left behind and nobody knows; return what was removed, in words."""
+    def passing(self, name: str) -> Path:
+        """Make a folder for a snapshot that nobody wants after the copies are up, on tmpfs where there is one.
+
+        The caller removes it.
+        """
+
+    def saved(self, folder: Path) -> Saved:
+        """Read back what `save` returned. Raises SnapshotDamaged."""
+
+    def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
+        """Remove what earlier runs left behind and nobody knows; return what was removed, in words.
+
+        `known` are all machines and `saved` the folders of all snapshots: what neither needs (disk layers) goes.
+        """

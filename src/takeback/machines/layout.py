@@ -42,6 +42,10 @@ class MachinesDir:
         return self.root / "engine-state"
 
     @property
+    def layers(self) -> Path:
+        return self.root / "layers"
+
+    @property
     def supervisors(self) -> Path:
         return self.root / "supervisor"
 

@@ -99,7 +99,6 @@ static void answer(void) {
 
 void identity(const uint8_t *bytes, size_t length) {
     const char *top = root();
-    relay_reset_all(); /* their other ends are the source's */
     struct fields body = {bytes, bytes + length};
     struct field field;
     while (next_field(&body, &field) == 1) {

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "supervisor.h"
+#include "relay.h"
 
 static void attach(const uint8_t *body, size_t length) {
     if (length != NONCE) {
@@ -136,7 +136,10 @@ void request(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *body, size
     case M_QUIESCE: quiesce(); break;
     case M_GO: out_quiet(false); break;
     case M_PING: pong(id); break;
-    case M_IDENTITY: identity(body, length); break;
+    case M_IDENTITY:
+        relay_reset_all();
+        identity(body, length);
+        break;
     case M_LISTEN:
     case M_DIAL:
     case M_BYTES:

@@ -2,7 +2,6 @@
 #ifndef SUPERVISOR_H
 #define SUPERVISOR_H
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -16,7 +15,6 @@ enum {
     FOLLOWERS_MAX = 4096,
     STDIN_MAX = 256 * 1024,
     LATE_MS = 10000,
-    RELAYED_MAX = 1024,
 };
 
 enum state { RUNNING, ENDING, ENDED };
@@ -140,14 +138,6 @@ bool identity_hook_ended(pid_t pid);
 void identity_step(void);
 bool identity_waiting(void);
 extern uint64_t generation;
-
-/* relay.c: connections between programs inside and the host. */
-void relay_request(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *body, size_t length);
-nfds_t relay_poll(struct pollfd *fds); /* at most 1 + RELAYED_MAX */
-void relay_ready(const struct pollfd *fds, nfds_t count);
-size_t relay_frame(uint8_t *frame); /* builds the next frame; 0: nothing may be sent */
-void relay_reset_all(void); /* without a word to the host */
-void relay_sweep(void);
 
 /* files.c: `init file OP ...`; returns the exit status. */
 int files_main(int argc, char **argv);

@@ -1,0 +1,1 @@
+"""gVisor (`runsc`) as an engine of machines."""

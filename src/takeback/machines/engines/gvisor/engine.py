@@ -1,0 +1,386 @@
+"""The gVisor engine: machines as containers of runsc, driven over their control sockets.
+
+Does not cover: how a container is made and killed (`containers`), what a save writes (`snapshots`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
+from takeback.host import mounts
+from takeback.machines.engine import (
+    Answers,
+    Capabilities,
+    DiskKind,
+    EngineVersion,
+    Machine,
+    MachineSpec,
+    Saved,
+    State,
+    Usage,
+)  # fmt: skip
+from takeback.machines.engines.gvisor import checks, containers, header, limits, room, snapshots, spec
+from takeback.machines.engines.gvisor.checks import Container, Phase, Record
+from takeback.machines.engines.gvisor.containers import Containers
+from takeback.machines.engines.gvisor.disk import Disks
+from takeback.machines.engines.gvisor.forks import Forks
+from takeback.machines.engines.gvisor.runsc import Runsc
+from takeback.machines.layout import MachinesDir
+
+NAME = "gvisor"
+_FORK = "fork"  # what a copy is prepared for: its source, in the moment it is saved
+_STATES = {
+    Phase.STARTING: State.STOPPED,
+    Phase.CREATED: State.CREATED,
+    Phase.RUNNING: State.RUNNING,
+    Phase.PAUSED: State.PAUSED,
+}
+
+
+class GVisor:
+    """Implements `machines.engine.Engine`; `control=False` drives runsc by its command line only."""
+
+    def __init__(self, binary: Path, data: MachinesDir, *, platform: str = "systrap", control: bool = True) -> None:
+        self._data = data
+        self._platform = platform
+        data.engine_state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data.layers.mkdir(mode=0o700, exist_ok=True)
+        self._runsc = Runsc(binary, data.engine_state)
+        self._disks = Disks(data.layers)
+        own = room.own_name(data.root)
+        self._cgroups = limits.find(own)
+        self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
+        self._scratch = Path("/dev/shm") / own
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+
+    def version(self) -> EngineVersion:
+        return EngineVersion(NAME, self._runsc.version(), self._platform)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            disk_snapshot="",
+            network_rules="no interface but loopback inside; rules are those of the relay outside",
+            limits="" if self._cgroups.usable else "no cgroups can be made here: memory is bounded in steps of 1 GiB, "
+            "the processor is not",
+            layers=self._disks.problem(),
+        )  # fmt: skip
+
+    def prepare(self, machine: Machine, saved: Saved | None = None) -> None:
+        with self._working(machine):
+            head = None if saved is None else self._checked(machine.spec, saved)
+            platform, layers = (self._platform, ()) if head is None else (head.platform, head.layers)
+            self._create(machine, platform, layers, "" if saved is None else saved.folder.name)
+
+    def start(self, machine: Machine) -> None:
+        with self._working(machine):
+            record = self._prepared(machine, self._platform, (), "")
+            self._bring_up(machine, record, None)
+
+    def restore(self, machine: Machine, saved: Saved) -> None:
+        with self._working(machine):
+            head = self._checked(machine.spec, saved)
+            record = self._prepared(machine, head.platform, head.layers, saved.folder.name)
+            self._bring_up(machine, record, saved.folder if head.memory else None)
+
+    def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
+        with self._working(machine):
+            record, _ = self._running(machine)
+            job = snapshots.Save(self._containers, self._disks, machine, into, self._scratch)
+            head = job.run(record, memory=memory, answers=answers)
+            return self._saved(into, head)
+
+    def fork(self, machine: Machine, copies: Sequence[Machine], into: Path, *, answers: Answers | None = None) -> Saved:
+        early = machine.spec.disk is DiskKind.MEMORY
+        with ExitStack() as stack:
+            for one in (machine, *copies):
+                stack.enter_context(self._working(one))
+            record, current = self._running(machine)
+
+            def prepare(copy: Machine, layers: tuple[str, ...] | None) -> None:
+                self._prepared(copy, current.platform, layers or (), _FORK)
+
+            def load(copy: Machine, images: Path, layers: tuple[str, ...]) -> None:
+                self._bring_up(copy, self._prepared(copy, current.platform, layers, _FORK), images)
+
+            for copy in copies:
+                if (spec.digest(copy.spec), copy.spec.disk) != (spec.digest(machine.spec), machine.spec.disk):
+                    raise SnapshotMismatch(snapshot=machine.id, why="a copy has another spec", next="give it the same")
+            forks = Forks(copies, prepare if early else None, load)
+            job = snapshots.Save(self._containers, self._disks, machine, into, self._scratch)
+            try:
+                head = job.run(record, memory=True, answers=answers, copies=forks)
+            except BaseException:
+                job.discard()
+                for copy in copies:
+                    self._forget(copy)
+                raise
+            return self._saved(into, head)
+
+    def passing(self, name: str) -> Path:
+        folder = self._scratch / name
+        if not room.open_scratch(self._scratch):
+            folder = self._data.root / "passing" / name
+        folder.mkdir(mode=0o700, parents=True)
+        return folder
+
+    def saved(self, folder: Path) -> Saved:
+        return self._saved(folder, header.read(folder))
+
+    def _saved(self, folder: Path, head: header.Header) -> Saved:
+        return Saved(
+            folder=folder,
+            memory=head.memory,
+            engine=f"{head.engine} {head.version}",
+            files=tuple((file.name, file.size) for file in head.files),
+            paused_s=head.paused_s,
+            layers=tuple(self._disks.place(name) for name in head.layers),
+        )
+
+    def pause(self, machine: Machine) -> None:
+        with self._working(machine):
+            record, current = self._running(machine)
+            if current.phase is not Phase.PAUSED:
+                changing = replace(current, phase=Phase.CHANGING, was_paused=False)
+                checks.write(machine.folder, record.with_current(changing))
+                self._containers.pause(current)
+                checks.write(machine.folder, record.with_current(replace(current, phase=Phase.PAUSED)))
+
+    def resume(self, machine: Machine) -> None:
+        with self._working(machine):
+            record, current = self._running(machine)
+            if current.phase is Phase.PAUSED:
+                changing = replace(current, phase=Phase.CHANGING, was_paused=False)
+                checks.write(machine.folder, record.with_current(changing))
+                self._containers.resume(current)
+                checks.write(machine.folder, record.with_current(replace(current, phase=Phase.RUNNING)))
+
+    def state(self, machine: Machine) -> State:
+        try:
+            record = checks.read(machine.folder)
+        except ValueError:
+            return State.LOST
+        if record is None:
+            return State.STOPPED
+        if not record.here():
+            return State.LOST
+        if record.current is None or not containers.alive(record.current):
+            return State.STOPPED
+        if record.current.phase is Phase.CHANGING:
+            if machine.id in self._busy:
+                return State.RUNNING
+            with self._working(machine):
+                return _STATES[self._running(machine)[1].phase]
+        return _STATES[record.current.phase]
+
+    def ended_because(self, machine: Machine) -> str:
+        record = self._record(machine)
+        if record is not None and record.current is not None and limits.killed_for_memory(record.current.groups):
+            return f"it needed more than its {machine.spec.memory_mib} MiB of memory"
+        return ""
+
+    def watch(self, machine: Machine) -> int | None:
+        record = self._record(machine)
+        if record is None or record.current is None or not record.here():
+            return None
+        try:
+            handle = os.pidfd_open(record.current.sandbox[0])
+        except (ProcessLookupError, ValueError):
+            return None
+        if containers.alive(record.current):
+            return handle
+        os.close(handle)
+        return None
+
+    def usage(self, machine: Machine) -> Usage:
+        record = self._record(machine)
+        if record is None or record.current is None or not record.here() or not containers.alive(record.current):
+            return Usage(0.0, 0, 0)
+        current = record.current
+        try:
+            inside = self._containers.processes(current)
+        except (EngineFailed, MachineGone):
+            inside = 0
+        return Usage(
+            cpu_s=record.cpu_before + containers.cpu_seconds(current),
+            memory=limits.memory_used(current.groups) or containers.memory_file(current),
+            disk=self._disks.used(current.upper),
+            processes=inside,
+        )
+
+    def remove(self, machine: Machine) -> None:
+        with self._working(machine):
+            self._forget(machine)
+            if mounts.unmount_below(machine.folder):
+                shutil.rmtree(machine.folder / "run", ignore_errors=True)
+            (machine.folder / checks.FILE).unlink(missing_ok=True)
+
+    def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
+        wanted: set[str] = set()
+        uppers: set[str] = set()
+        unread = False
+        for machine in known:
+            record = self._record(machine)
+            unread = unread or (record is None and (machine.folder / checks.FILE).exists())
+            for container in _all(record):
+                wanted.add(container.id)
+                uppers.update((*container.layers, container.upper))
+        for folder in saved:
+            try:
+                uppers.update(header.read(folder).layers)
+            except SnapshotDamaged:
+                unread = True
+        removed = [f"container {name}" for name in sorted(self._runsc.known() - wanted) if self._forgotten(name)]
+        for group in limits.leftovers(self._cgroups):
+            if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
+                removed.append(f"control group {group.name}")
+        limits.close(self._cgroups)
+        for place in (self._scratch, self._data.root / "passing"):
+            for entry in place.iterdir() if place.is_dir() else ():
+                if entry not in saved:
+                    room.clear(entry)
+                    removed.append(f"unfinished snapshot {entry.name}")
+            room.close_scratch(place)
+        if not unread:  # else a layer that is needed might be taken away
+            removed += [f"disk layer {name}" for name in self._disks.sweep(uppers)]
+        return tuple(removed)
+
+    def _forgotten(self, name: str) -> bool:
+        """Remove what runsc knows of a container nobody has, unless it still runs: its folder is not known."""
+        if limits.find_tasks(self._cgroups, name):
+            return False
+        self._runsc.forget(name)
+        return True
+
+    def _checked(self, wanted: MachineSpec, saved: Saved) -> header.Header:
+        """Return a snapshot's header, having compared and read everything it depends on."""
+        head = header.read(saved.folder)
+        here = self._runsc.version()
+        why, hint = "", "install that version with `takeback setup`, or take a new snapshot"
+        if (head.engine, head.version) != (NAME, here):
+            why = f"it was saved by {head.engine} {head.version}, this is {NAME} {here}"
+        elif (head.digest, head.overlay) != (spec.digest(wanted), spec.overlay_flag(wanted)):
+            why = "it was saved by a sandbox with another image, supervisor, size, disk kind or mounts"
+            hint = "restore it with the settings it was saved with"
+        if why:
+            raise SnapshotMismatch(snapshot=saved.folder.name, why=why, next=hint)
+        problem = head.problem(saved.folder) or self._disks.missing(head.layers)
+        if problem:
+            raise SnapshotDamaged(snapshot=saved.folder.name, why=problem)
+        return head
+
+    def _prepared(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
+        """Return the record of a machine with a created container that fits, made now if there is none."""
+        record = self._record(machine)
+        if record is not None and record.here() and record.current is not None:
+            ready = record.current
+            fits = (ready.version, ready.platform) == (self._runsc.version(), platform) and (
+                machine.spec.disk is DiskKind.MEMORY or ready.saved_for == name
+            )
+            if ready.phase is Phase.CREATED and fits and containers.alive(ready):
+                return record
+        return self._create(machine, platform, layers, name)
+
+    def _fresh_record(self, machine: Machine) -> Record:
+        record = self._record(machine)
+        if record is not None:
+            current = record.current
+            if record.here() and current is not None and containers.alive(current):
+                if current.phase not in (Phase.CREATED, Phase.STARTING):
+                    raise EngineFailed(what="start a sandbox", why=f"{machine.id} runs already")
+            self._clear(machine, record)
+        return checks.new_record()
+
+    def _create(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
+        record = self._fresh_record(machine)
+        container = replace(self._containers.fresh(machine, platform), saved_for=name)
+        if machine.spec.disk is DiskKind.LAYERS:
+            container = replace(container, layers=self._disks.merged(layers), upper=self._disks.new())
+
+        def note(made: Container) -> None:
+            nonlocal record
+            record = record.with_current(made)
+            checks.write(machine.folder, record)
+
+        try:
+            self._containers.create(machine, container, note)
+        except BaseException:
+            self._clear(machine, record)
+            raise
+        return record
+
+    def _bring_up(self, machine: Machine, record: Record, images: Path | None) -> None:
+        current = record.current
+        assert current is not None
+        try:
+            if images is None:
+                self._containers.boot(current)
+            else:
+                self._containers.load(current, images)
+            if not containers.alive(current):
+                raise EngineFailed(what="start a sandbox", why="its process ended at once")
+            checks.write(machine.folder, record.with_current(replace(current, phase=Phase.RUNNING)))
+        except BaseException:
+            self._clear(machine, record)
+            raise
+
+    def _running(self, machine: Machine) -> tuple[Record, Container]:
+        """Return the record and container of a machine that runs or is paused, having put right what was interrupted.
+
+        Raises MachineGone.
+        """
+        record = self._record(machine)
+        if record is None or record.current is None or record.current.phase in (Phase.STARTING, Phase.CREATED):
+            raise MachineGone(id=machine.id, why="it was not started")
+        if not record.here():
+            raise MachineGone(id=machine.id, why="the machine was booted anew, or its processes are another's")
+        if not containers.alive(record.current):
+            raise MachineGone(id=machine.id, why=self.ended_because(machine) or "its process ended")
+        if record.others or record.current.phase is Phase.CHANGING:
+            record = snapshots.mend(self._containers, self._disks, machine, record)
+        assert record.current is not None
+        return record, record.current
+
+    def _clear(self, machine: Machine, record: Record) -> None:
+        for container in _all(record):
+            if not self._containers.clear(container, here=record.here()):
+                raise EngineFailed(what="be ended", why=f"processes of {container.id} do not go away")
+            if container.upper:
+                self._disks.drop(container.upper)
+        (machine.folder / checks.FILE).unlink(missing_ok=True)
+
+    def _forget(self, machine: Machine) -> None:
+        record = self._record(machine)
+        if record is not None:
+            self._clear(machine, record)
+
+    def _record(self, machine: Machine) -> Record | None:
+        try:
+            return checks.read(machine.folder)
+        except ValueError:
+            return None
+
+    @contextmanager
+    def _working(self, machine: Machine) -> Iterator[None]:
+        with self._lock:
+            nested = machine.id in self._busy
+            self._busy.add(machine.id)
+        try:
+            yield
+        finally:
+            if not nested:
+                with self._lock:
+                    self._busy.discard(machine.id)
+
+
+def _all(record: Record | None) -> tuple[Container, ...]:
+    if record is None:
+        return ()
+    return (*((record.current,) if record.current is not None else ()), *record.others)

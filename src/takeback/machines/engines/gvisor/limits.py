@@ -1,0 +1,221 @@
+"""Memory, processor and process bounds of one machine, set by the host: cgroups where permitted, else what is left.
+
+A machine over its memory is killed by the kernel as a whole, and no other one. Without cgroups the file that holds its
+memory is bounded (RLIMIT_FSIZE): then the process inside that asks for more gets SIGSEGV.
+
+Does not cover: the number of processes of a user inside (`spec`, RLIMIT_NPROC): that of the host is a backstop, because
+reaching it kills the machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from takeback.machines.engine import MachineSpec
+
+_ENGINE_MIB = 256  # what the engine itself may use beside the machine's memory
+_TASKS_EACH, _TASKS_MORE = 3, 512  # host tasks for one process inside, and for the engine
+_PERIOD_US = 100_000
+_MAKE = 5
+# ulimit -f counts in blocks of 512 bytes (POSIX); the engine's file grows in steps of 1 GiB.
+_BLOCKS_MIB, _STEP_MIB = 2048, 1024
+_JOIN = (
+    'for g in $1; do echo $$ >"$g/cgroup.procs" || exit 125; done; [ "$2" = - ] || ulimit -f "$2"; shift 2; exec "$@"'
+)
+
+
+@dataclass(frozen=True)
+class Cgroups:
+    """Where groups can be made: folders of controllers (v1), or one folder for all (v2).
+
+    `parent` is the name of the group that holds all others, a data directory's own: keepers do not touch each other's.
+    """
+
+    parent: str
+    unified: Path | None
+    controllers: tuple[tuple[str, Path], ...]
+
+    @property
+    def usable(self) -> bool:
+        return self.unified is not None or any(name == "memory" for name, _ in self.controllers)
+
+
+def find(parent: str) -> Cgroups:
+    """Return the cgroup folders this process may make groups in."""
+    controllers: list[tuple[str, Path]] = []
+    unified: Path | None = None
+    try:
+        with open("/proc/self/mountinfo") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        place = Path(left.split(" ")[4])
+        if kind == "cgroup":
+            for name in ("memory", "cpu", "cpuacct", "pids"):
+                if name in options.split(",") and os.access(place, os.W_OK):
+                    controllers.append((name, place))
+        elif kind == "cgroup2" and os.access(place / "cgroup.subtree_control", os.W_OK):
+            if "memory" in _words(place / "cgroup.controllers"):
+                unified = place
+    return Cgroups(parent, unified, tuple(controllers))
+
+
+def make(cgroups: Cgroups, container: str, spec: MachineSpec) -> tuple[str, ...]:
+    """Make the groups of one container and set their bounds; return their folders, none when that is not permitted."""
+    try:
+        if cgroups.unified is not None:
+            return (_unified(cgroups.unified / cgroups.parent, container, spec),)
+        made = []
+        for name, place in cgroups.controllers:
+            group = place / cgroups.parent / container
+            _make(group)
+            made.append(os.fspath(group))
+            _bound(name, group, spec)
+        return tuple(made)
+    except OSError:
+        remove([os.fspath(place / cgroups.parent / container) for place in _places(cgroups)])
+        return ()
+
+
+def _make(group: Path) -> None:
+    for attempt in range(_MAKE):
+        try:
+            group.mkdir(parents=True, exist_ok=True)
+            return
+        except FileNotFoundError:
+            if attempt == _MAKE - 1:  # else the last machine that ended took the parent away just now
+                raise
+
+
+def _unified(parent: Path, container: str, spec: MachineSpec) -> str:
+    parent.mkdir(exist_ok=True)
+    for folder in (parent.parent, parent):
+        for name in ("memory", "cpu", "pids"):
+            if name not in _words(folder / "cgroup.subtree_control"):
+                (folder / "cgroup.subtree_control").write_text(f"+{name}")
+    group = parent / container
+    _make(group)
+    (group / "memory.max").write_text(str((spec.memory_mib + _ENGINE_MIB) << 20))
+    (group / "memory.oom.group").write_text("1")
+    (group / "cpu.max").write_text(f"{spec.vcpu * _PERIOD_US} {_PERIOD_US}")
+    (group / "pids.max").write_text(str(_tasks(spec)))
+    return os.fspath(group)
+
+
+def _bound(name: str, group: Path, spec: MachineSpec) -> None:
+    if name == "memory":
+        (group / "memory.limit_in_bytes").write_text(str((spec.memory_mib + _ENGINE_MIB) << 20))
+    elif name == "cpu":
+        (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(spec.vcpu * _PERIOD_US))
+    elif name == "pids":
+        (group / "pids.max").write_text(str(_tasks(spec)))
+
+
+def _tasks(spec: MachineSpec) -> int:
+    return spec.max_processes * _TASKS_EACH + _TASKS_MORE
+
+
+def wrapper(groups: Sequence[str], spec: MachineSpec) -> list[str]:
+    """Return what to put before a command so that it and its children are bounded."""
+    blocks = "-" if groups else str(-(-spec.memory_mib // _STEP_MIB) * _STEP_MIB * _BLOCKS_MIB)
+    return ["/bin/sh", "-c", _JOIN, "sh", " ".join(groups), blocks]
+
+
+def remove(groups: Sequence[str]) -> bool:
+    """Remove the groups; False while something still runs in one."""
+    gone = True
+    for group in groups:
+        try:
+            os.rmdir(group)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            gone = False
+            continue
+        try:
+            os.rmdir(os.path.dirname(group))
+        except OSError:
+            pass  # other machines have theirs in it
+    return gone
+
+
+def close(cgroups: Cgroups) -> None:
+    """Remove the parent groups when no machine has any in them."""
+    for place in _places(cgroups):
+        try:
+            os.rmdir(place / cgroups.parent)
+        except OSError:
+            pass
+
+
+def leftovers(cgroups: Cgroups) -> list[Path]:
+    """Return the folders of all groups there are, of whatever machine."""
+    found: list[Path] = []
+    for place in _places(cgroups):
+        try:
+            found += [entry for entry in (place / cgroups.parent).iterdir() if entry.is_dir()]
+        except OSError:
+            continue
+    return found
+
+
+def _places(cgroups: Cgroups) -> list[Path]:
+    return [cgroups.unified] if cgroups.unified is not None else [place for _, place in cgroups.controllers]
+
+
+def memory_used(groups: Sequence[str]) -> int:
+    """Return the bytes the groups hold, 0 when there are none."""
+    return _number(groups, "memory.usage_in_bytes", "memory.current")
+
+
+def cpu_used(groups: Sequence[str]) -> float | None:
+    """Return the processor seconds the groups used; None when they do not count them."""
+    for group in groups:
+        for line in _lines(Path(group) / "cpuacct.usage"):
+            return int(line) / 1e9
+        for line in _lines(Path(group) / "cpu.stat"):
+            if line.startswith("usage_usec "):
+                return int(line.split()[1]) / 1e6
+    return None
+
+
+def killed_for_memory(groups: Sequence[str]) -> bool:
+    """Whether the kernel killed something in the group because it was over its memory."""
+    for group in groups:
+        for name in ("memory.oom_control", "memory.events"):
+            for line in _lines(Path(group) / name):
+                if line.startswith("oom_kill ") and line != "oom_kill 0":
+                    return True
+    return False
+
+
+def _number(groups: Sequence[str], *names: str) -> int:
+    for group in groups:
+        for name in names:
+            lines = _lines(Path(group) / name)
+            if lines:
+                return int(lines[0])
+    return 0
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _words(path: Path) -> list[str]:
+    return [word for line in _lines(path) for word in line.split()]
+
+
+def find_tasks(cgroups: Cgroups, container: str) -> bool:
+    """Whether something runs in the groups of a container."""
+    return any(_lines(place / cgroups.parent / container / "cgroup.procs") for place in _places(cgroups))

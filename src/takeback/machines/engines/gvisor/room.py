@@ -1,0 +1,122 @@
+"""Where the files of a save are written, and whether there is room, asked before the machine is touched.
+
+A save is quickest into memory (tmpfs), and the machine stands still meanwhile. So it goes there first when that leaves
+plenty, and is moved to its folder when the machine runs again; else straight to its folder.
+
+Does not cover: disk layers (`disk`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from takeback.errors import CannotSave
+
+_MIB = 1 << 20
+# State and page directory beside the pages, and what the machine may still allocate until it stands still.
+_MORE, _FACTOR = 32 * _MIB, 1.1
+_MEMORY_LEFT = 256 * _MIB
+_SHARE = 2  # staging may take one half of what is free
+_HINT = "free some room (`takeback sandbox ls`, `takeback du`), or end what uses memory inside, and repeat"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the files are written first; `lasting` says whether they must be moved on from there."""
+
+    folder: Path
+    staged: bool
+    in_memory: bool  # the final folder is on tmpfs
+
+
+def choose(into: Path, scratch: Path, used: int) -> Place:
+    """Return where to write a machine that has `used` bytes of memory. Raises CannotSave when there is no room."""
+    needed = int(used * _FACTOR) + _MORE
+    in_memory = on_tmpfs(into)
+    have = _free(into)
+    if have < needed:
+        where = "memory" if in_memory else "the disk"
+        raise CannotSave(why=f"it needs {_size(needed)} and {where} of {into} has {_size(have)}", next=_HINT)
+    if in_memory or not open_scratch(scratch) or _free(scratch) // _SHARE < needed:
+        return Place(into, staged=False, in_memory=in_memory)
+    folder = scratch / into.name
+    folder.mkdir(mode=0o700)
+    return Place(folder, staged=True, in_memory=False)
+
+
+def _free(folder: Path) -> int:
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    return min(free, max(_available() - _MEMORY_LEFT, 0)) if on_tmpfs(folder) else free
+
+
+def _available() -> int:
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def on_tmpfs(folder: Path) -> bool:
+    """Whether what is written there takes memory and is gone after a reboot."""
+    best, kind = "", ""
+    path = os.path.realpath(folder)
+    with open("/proc/self/mountinfo") as file:
+        for line in file:
+            left, _, right = line.partition(" - ")
+            point = left.split(" ")[4]
+            if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+                best, kind = point, right.split(" ")[0]
+    return kind in ("tmpfs", "ramfs")
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file to another filesystem, synced. Raises OSError; a part may be left at `target`."""
+    with open(source, "rb") as old, open(target, "xb") as new:
+        os.fchmod(new.fileno(), 0o600)
+        offset, size = 0, os.fstat(old.fileno()).st_size
+        while offset < size:
+            sent = os.sendfile(new.fileno(), old.fileno(), offset, min(size - offset, 64 * _MIB))
+            if sent == 0:
+                break
+            offset += sent
+        os.fsync(new.fileno())
+
+
+def own_name(data: Path) -> str:
+    """Return a name that only this data directory has on this machine, for what must lie elsewhere."""
+    found = os.stat(data)
+    return f"takeback-{os.getuid()}-{found.st_dev:x}-{found.st_ino:x}"
+
+
+def open_scratch(folder: Path) -> bool:
+    """Make the folder in memory if need be; False when that cannot be."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        own = os.lstat(folder)
+    except OSError:
+        return False
+    # Somebody else may have taken the name: all may write to /dev/shm.
+    return stat.S_ISDIR(own.st_mode) and own.st_uid == os.getuid() and on_tmpfs(folder)
+
+
+def close_scratch(folder: Path) -> None:
+    """Remove the folder in memory when it is empty."""
+    try:
+        folder.rmdir()
+    except OSError:
+        pass
+
+
+def clear(folder: Path) -> None:
+    """Remove a folder and all in it, as far as it can be."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / _MIB:.0f} MiB"
