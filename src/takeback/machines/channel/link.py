@@ -81,7 +81,7 @@ class Link:
         self._stream.send(frames)
 
     async def listen(self, port: int, *, limit: float = LIMIT) -> None:
-        """Begin to accept relayed connections on 127.0.0.1:port inside. Raises MachineRefused when the port is taken."""
+        """Begin to accept relayed connections on 127.0.0.1:port inside. Raises MachineRefused when it is taken."""
         await self._confirmed(f"listen on port {port}", Type.LISTEN, 0, [(Tag.PORT, port)], limit)
 
     async def room(self) -> None:
