@@ -30,7 +30,7 @@ _FORMAT = 1
 class SandboxNetwork:
     """All calls from the keeper's event loop. `folder` is the sandbox's own: `network.json`, `network.jsonl`.
 
-    `rules` are those of a new sandbox (a copy: its source's); for one that is found again they are read. Raises Damaged;
+    `rules` are those of a new sandbox (a copy: its source's); one that is found again has its own. Raises Damaged;
     whoever wants to go on makes it anew with `internet=False`.
     """
 
