@@ -4,13 +4,15 @@
     ├── UsageError            exit 2   the request itself cannot be meant
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
     │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     │   ├── CannotSave  SnapshotMismatch
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
-    │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
+    │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   ├── EngineFailed  MachineGone
@@ -100,6 +102,12 @@ class BadSetting(UsageError):
     kind = "bad-setting"
     message = "{file}, line {line}: {problem}"
     hint = "{nearest}"
+
+
+class BadRule(UsageError):
+    kind = "bad-rule"
+    message = "{where}: {entry!r} is no rule: {why}"
+    hint = "{next}"
 
 
 class InvalidRequest(UsageError):
@@ -343,6 +351,13 @@ class TimedOut(Unable):
     http_status = 504
     message = "{what} did not end within {seconds:g} s"
     hint = "it was asked to stop and nothing was changed"
+
+
+class PortInUse(Unable):
+    kind = "port-in-use"
+    http_status = 409
+    message = "cannot listen on {address}: {why}"
+    hint = "name another port, or 0 for any free one"
 
 
 class KeeperFailed(Unable):

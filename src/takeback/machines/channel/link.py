@@ -80,6 +80,14 @@ class Link:
         self._alive()
         self._stream.send(frames)
 
+    async def listen(self, port: int, *, limit: float = LIMIT) -> None:
+        """Begin to accept relayed connections on 127.0.0.1:port inside. Raises MachineRefused when it is taken."""
+        await self._confirmed(f"listen on port {port}", Type.LISTEN, 0, [(Tag.PORT, port)], limit)
+
+    async def room(self) -> None:
+        """Wait until little is waiting to be sent, and nothing is at rest for a copy."""
+        await self._stream.room()
+
     async def attach(self, limit: float = LIMIT) -> Attached:
         """Take the channel over: what an earlier host left is skipped, its followers are dropped."""
         self._alive()

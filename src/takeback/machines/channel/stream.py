@@ -17,6 +17,7 @@ from takeback.machines.channel.frames import FRAME_MAX
 PIPE_SIZE = 1 << 20
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, fcntl(2)
 _READ_AT_ONCE = 256 * 1024
+_CROWDED = 32  # frames
 
 
 class Stream:
@@ -30,6 +31,7 @@ class Stream:
         self._unwritten = b""
         self._waiting = False
         self._open = True
+        self._room: asyncio.Future[None] | None = None
         # Read-write: so that neither end is ever without its other end, whoever comes and goes (fifo(7)).
         flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
         self._out = os.open(to_guest, flags)
@@ -58,6 +60,17 @@ class Stream:
         if not self._waiting and self._open:
             self._flush()
 
+    async def room(self) -> None:
+        """Wait until little is waiting to be sent: for those who have much, so that they get in nobody's way."""
+        while self._open and (self._held is not None or len(self._queue) >= _CROWDED):
+            if self._room is None or self._room.done():
+                self._room = self._loop.create_future()
+            await asyncio.shield(self._room)
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
     def hold(self) -> None:
         """Keep back everything that is sent from now on."""
         if self._held is None:
@@ -68,11 +81,13 @@ class Stream:
         held, self._held = self._held, None
         if held:
             self.send_now(held)
+        self._make_room()
 
     def close(self) -> None:
         if not self._open:
             return
         self._open = False
+        self._make_room()
         self._loop.remove_reader(self._in)
         if self._waiting:
             self._loop.remove_writer(self._out)
@@ -102,6 +117,8 @@ class Stream:
                     self._loop.add_writer(self._out, self._flush)
                 return
             self._unwritten = self._unwritten[wrote:]
+            if len(queue) < _CROWDED:
+                self._make_room()
         if self._waiting:
             self._waiting = False
             self._loop.remove_writer(self._out)

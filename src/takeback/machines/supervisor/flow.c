@@ -43,6 +43,8 @@ static void flush(struct connection *one) {
         one->taken += (uint64_t)wrote;
         one->taken_due = true;
     }
+    free(one->data); /* 256 KiB for each of a thousand idle ones would be too much */
+    one->data = NULL;
     one->start = 0;
     if (one->ending_in && !one->ended_in) {
         shutdown(one->fd, SHUT_WR);
@@ -55,6 +57,8 @@ static void dialled(struct connection *one) {
     socklen_t length = sizeof error;
     if (getsockopt(one->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
         error = errno;
+    if (error == ECONNREFUSED && relay_dial_other(one))
+        return;
     if (error) {
         relay_hangup(one, error);
         return;

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "relay.h"
+#include "sudo.h"
 
-enum { TICK_MS = 500, SLEPT_MS = 1000, TERM_GRACE_MS = 2000, FDS_MAX = 3 + 3 * PROCESSES_MAX + CONNECTIONS_MAX };
-enum kind { FROM_HOST, TO_HOST, OUT, ERR, IN, LISTENER, CONNECTION };
+enum { TICK_MS = 500, SLEPT_MS = 1000, TERM_GRACE_MS = 2000, FDS_MAX = 4 + 3 * PROCESSES_MAX + CONNECTIONS_MAX };
+enum kind { FROM_HOST, TO_HOST, OUT, ERR, IN, LISTENER, CONNECTION, SUDO };
 
 struct watched {
     void *what; /* a process or a connection */
@@ -23,6 +24,7 @@ struct watched {
 static struct pollfd fds[FDS_MAX];
 static struct watched watched[FDS_MAX];
 static nfds_t count;
+static int sudo_listener = -1;
 static volatile sig_atomic_t child_ended, asked_to_end;
 static int64_t awake, last_monotonic;
 int64_t started_at;
@@ -122,6 +124,7 @@ static void serve(nfds_t at) {
     case ERR: process_read(process, true); break;
     case IN: stdin_flush(process); break;
     case LISTENER: relay_accept(); break;
+    case SUDO: sudo_accept(sudo_listener); break;
     case CONNECTION: relay_ready(watched[at].what, fds[at].revents); break;
     case TO_HOST: break;
     }
@@ -135,6 +138,8 @@ static void turn(const sigset_t *while_waiting) {
         watch(STDOUT_FILENO, POLLOUT, NULL, TO_HOST);
     watch_processes();
     watch_connections();
+    if (sudo_listener >= 0)
+        watch(sudo_listener, POLLIN, NULL, SUDO);
     int64_t wait = wait_ms();
     struct timespec limit = {wait / 1000, wait % 1000 * 1000000};
     int ready = ppoll(fds, count, wait < 0 ? NULL : &limit, while_waiting);
@@ -185,12 +190,17 @@ static void prepare(void) {
     setrlimit(RLIMIT_NOFILE, &more);
     if (getpid() != 1)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
+    else
+        sudo_listener = sudo_listen();
     umask(022);
     (void)!chdir("/");
 }
 
 int main(int argc, char **argv) {
     sigset_t blocked, while_waiting;
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+    if (argc && strcmp(slash ? slash + 1 : argv[0], "sudo") == 0)
+        return sudo_main(argc, argv);
     if (argc >= 2 && strcmp(argv[1], "file") == 0)
         return files_main(argc - 2, argv + 2);
     if (argc >= 2) {

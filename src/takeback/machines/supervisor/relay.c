@@ -13,6 +13,7 @@ enum { GUEST_IDS = 1U << 31, ACCEPT_AT_ONCE = 16 };
 
 struct connection *connections;
 int relay_listener = -1;
+static uint64_t listening;
 static uint32_t last_id;
 
 static struct connection *find(uint32_t id) {
@@ -86,6 +87,8 @@ static int local_socket(uint64_t port, struct sockaddr_in *address) {
 static void listen_on(uint64_t port) {
     struct sockaddr_in address;
     int on = 1;
+    if (relay_listener >= 0 && port == listening)
+        return; /* a new host says it again; who waits to be accepted is not reset for it */
     if (relay_listener >= 0)
         close(relay_listener);
     relay_listener = -1;
@@ -101,6 +104,7 @@ static void listen_on(uint64_t port) {
         return;
     }
     relay_listener = fd;
+    listening = port;
 }
 
 void relay_accept(void) {
@@ -130,9 +134,9 @@ static void dial(uint32_t id, uint64_t port) {
         hangup_message(id, errno);
         return;
     }
-    int done = connect(fd, (struct sockaddr *)&address, sizeof address);
-    if (done < 0 && errno != EINPROGRESS) {
-        hangup_message(id, errno);
+    int done = connect(fd, (struct sockaddr *)&address, sizeof address), error = done < 0 ? errno : 0;
+    if (done < 0 && error != EINPROGRESS && error != ECONNREFUSED) {
+        hangup_message(id, error);
         close(fd);
         return;
     }
@@ -143,8 +147,28 @@ static void dial(uint32_t id, uint64_t port) {
         return;
     }
     made->dialling = done < 0;
-    if (done == 0)
+    made->port = (uint16_t)port;
+    if (error == ECONNREFUSED && !relay_dial_other(made))
+        relay_hangup(made, error);
+    else if (done == 0)
         out_message(M_DIALLED, id, NULL);
+}
+
+/* What is told to listen on "localhost" may have taken only ::1. */
+bool relay_dial_other(struct connection *connection) {
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons(connection->port),
+                                   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = connection->port ? socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+    connection->port = 0;
+    if (fd < 0)
+        return false;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno != EINPROGRESS) {
+        close(fd);
+        return false;
+    }
+    close(connection->fd);
+    connection->fd = fd;
+    return true;
 }
 
 void relay_request(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *body, size_t length) {

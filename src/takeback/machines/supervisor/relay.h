@@ -4,13 +4,14 @@
 
 #include "supervisor.h"
 
-enum { CONNECTIONS_MAX = 512, RELAY_WINDOW = 256 * 1024 };
+enum { CONNECTIONS_MAX = 1024, RELAY_WINDOW = 256 * 1024 };
 
 struct connection {
     struct connection *next;
     uint32_t id;
     int fd;
     bool dialling, gone;
+    uint16_t port; /* that is dialled at 127.0.0.1, and then at ::1; 0: there is no other place to try */
     /* Towards the host: read when poll said so, while it took all but a window of what was sent. */
     bool readable, ended_out;
     uint64_t sent, host_took;
@@ -29,6 +30,7 @@ void relay_request(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *body
 void relay_accept(void);
 void relay_reset_all(void);
 void relay_sweep(void);
+bool relay_dial_other(struct connection *connection); /* the second place; false: there is none */
 void relay_hangup(struct connection *connection, int error);
 
 /* flow.c: the bytes. */

@@ -20,9 +20,9 @@ enum { SUDO_MAGIC = 0x6f647573 };
 /* sudo.c: the command; returns its exit status. */
 int sudo_main(int argc, char **argv);
 
-/* sudoserve.c: starts the process that does what `sudo` asks for and returns its number, or -1. Call as PID 1, before
- * signals are blocked or limits changed: what it runs inherits them. */
-pid_t sudo_serve(void);
+/* sudoserve.c: opens where PID 1 listens, or -1; takes one request from there. */
+int sudo_listen(void);
+void sudo_accept(int listener);
 int sudo_connect(void);
 /* Becomes the user and the program; prints what fails and ends. */
 void sudo_become(const struct sudo_request *asked, const char *folder, char **argv, char **envp)

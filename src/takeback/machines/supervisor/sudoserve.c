@@ -1,5 +1,5 @@
-/* Runs as root what `sudo` asks for. PID 1 starts one such process; each request gets a process of its own, which waits
- * for the command, hands signals on and answers with how it ended.
+/* Runs as root what `sudo` asks for. PID 1 listens, and gives each request a process of its own, which waits for the
+ * command, hands signals on and answers with how it ended.
  *
  * Who asks is known by SCM_CREDENTIALS (gVisor answers SO_PEERCRED with the asker's own): root, and the user `runtime`.
  *
@@ -21,6 +21,9 @@
 #include <unistd.h>
 
 #include "sudo.h"
+#include "supervisor.h"
+
+enum { REQUEST_S = 5 };
 
 /* In the abstract namespace: there in any image, and gone with the machine. */
 static const char NAME[] = "\0takeback-sudo";
@@ -190,6 +193,7 @@ static void serve(int fd) {
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &usual);
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = on_child}, NULL);
+    alarm(0);
     pid_t command = fork();
     if (command == 0) {
         sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -208,33 +212,43 @@ static void serve(int fd) {
     _exit(0);
 }
 
-pid_t sudo_serve(void) {
-    pid_t helper = -1;
+int sudo_listen(void) {
     socklen_t length;
     struct sockaddr_un name = address(&length);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Before the fork, so that nobody can be too early. */
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) < 0 || listen(fd, 64) < 0 || (helper = fork()) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return helper;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && (bind(fd, (struct sockaddr *)&name, length) < 0 || listen(fd, 64) < 0)) {
+        close(fd);
+        return -1;
     }
-    prctl(PR_SET_NAME, "takeback-sudo");
-    signal(SIGCHLD, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGTERM, SIG_DFL); /* PID 1 handles it, and waits for us when the machine ends */
+    return fd;
+}
+
+/* In the process of one request: nothing of PID 1's may reach it, least of all the channel. */
+static void apart(int caller) {
+    sigset_t none;
     setsid();
+    prctl(PR_SET_NAME, "takeback-sudo");
+    for (int signo = 1; signo < NSIG; signo++)
+        signal(signo, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int stream = 0; stream < 3; stream++)
-        dup2(null, stream); /* PID 1's are the channel */
-    for (;;) {
-        int caller = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (caller < 0) {
-            usleep(errno == EMFILE || errno == ENFILE ? 100000 : 0);
-            continue;
-        }
-        if (fork() == 0)
-            serve(caller);
-        close(caller);
-    }
+        dup2(null, stream);
+    int kept = dup2(caller, 3); /* every other one is closed, what PID 1 relays too */
+    fcntl(kept, F_SETFD, FD_CLOEXEC);
+    close_range(4, ~0U, 0);
+    setrlimit(RLIMIT_NOFILE, &files_limit);
+    alarm(REQUEST_S); /* who says nothing must not be waited for */
+    serve(kept);
+}
+
+void sudo_accept(int listener) {
+    int caller = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (caller < 0)
+        return;
+    if (fork() == 0)
+        apart(caller);
+    close(caller);
 }
