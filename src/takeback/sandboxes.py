@@ -56,7 +56,7 @@ def _prepared(setup: Setup, image: str, report: Report) -> dict[str, Any]:
     base = {
         "image": name,
         "root": str(found.rootfs),
-        "account": {"name": found.user, "uid": found.uid, "gid": found.gid, "home": found.cwd},
+        "account": {"name": found.user, "uid": found.uid, "gid": found.gid, "home": found.cwd or WORKSPACE},
         "workdir": found.cwd or WORKSPACE,
         "env": dict(found.env),
     }

@@ -59,11 +59,21 @@ def _look(keeper: Keeper, life: Life, *, thorough: bool) -> None:
     if what == "pause":
         keeper.background(_logged(life, life.pause()))
     elif what == "stop":
-        keeper.background(_logged(life, life.stop("lease ended")))
+        keeper.background(_logged(life, _stop(life)))
     elif what == "delete" and not life.deleted:
         keeper.background(_logged(life, keeper.discard(life)))
     elif thorough and life.runs:
         keeper.background(_logged(life, life.check()))
+
+
+async def _stop(life: Life) -> None:
+    try:
+        await life.stop("lease ended")
+    except TakebackError:
+        # Its disk cannot be saved now. Paused it costs nothing but memory; asking every second would not help.
+        life.change(lease_ns=0)
+        await life.pause()
+        raise
 
 
 async def _logged(life: Life, work: Awaitable[object]) -> None:
