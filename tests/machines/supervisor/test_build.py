@@ -93,4 +93,4 @@ def test_the_header_and_the_page_agree_on_every_number() -> None:
 
 def test_every_file_of_the_supervisor_is_short() -> None:
     sizes = {path.name: len(path.read_text().splitlines()) for path in sources.FOLDER.glob("*.[ch]")}
-    assert len(sizes) > 15 and max(sizes.values()) <= 300
+    assert len(sizes) > 15 and max(sizes.values()) <= 400

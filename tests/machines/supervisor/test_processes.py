@@ -32,7 +32,7 @@ def test_a_signal_is_told_as_one(guest: Guest) -> None:
 
 
 def test_a_process_has_three_files_its_own_session_and_nothing_of_ours(guest: Guest) -> None:
-    text = "readlink /proc/self/fd/0; ls /proc/$$/fd; umask; grep -E 'SigBlk|SigIgn|SigCgt' /proc/$$/status; pwd; env"
+    text = "readlink /proc/self/fd/0; ls /proc/$$/fd; umask; pwd; env; exec grep -E 'SigBlk|SigIgn' /proc/self/status"
     done = guest.run(lambda link: shell(link, text, cwd="/usr", env={"A": "b c", **ENV}))
     lines = done.out.decode().splitlines()
     assert lines[0] == "/dev/null"
@@ -149,6 +149,21 @@ def test_the_last_sixty_four_ended_are_kept(guest: Guest) -> None:
         assert len(await link.list()) == 63
         with pytest.raises(MachineRefused):
             await collect(link.follow(kept[-1].id))
+
+    guest.run(body)
+
+
+def test_an_ended_process_is_kept_until_its_followers_were_told(guest: Guest) -> None:
+    async def body(link: Link) -> None:
+        text = "head -c 100000 /dev/zero"
+        started = [await link.spawn(Command(["sh", "-c", text], env=ENV), window=10) for _ in range(100)]
+        for one in started:
+            await link.wait(one.id)
+        assert len(await link.list()) == 100
+        for done in await asyncio.gather(*(collect(one.output) for one in started)):
+            assert done.size == 100_000 and done.ended is not None
+        await link.ping()
+        assert len(await link.list()) == 64
 
     guest.run(body)
 

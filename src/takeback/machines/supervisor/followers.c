@@ -63,6 +63,13 @@ void followers_gone(const struct process *process) {
             one->gone = true;
 }
 
+bool followers_of(const struct process *process) {
+    for (const struct follower *one = followers; one; one = one->next)
+        if (one->process == process && !one->gone)
+            return true;
+    return false;
+}
+
 void followers_sweep(void) {
     for (struct follower **at = &followers; *at;) {
         struct follower *one = *at;
