@@ -2,6 +2,8 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
     │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
@@ -126,6 +128,13 @@ class ProcessNotFound(UsageError):
     http_status = 404
     message = "there is no process {id!r} in sandbox {sandboxId}"
     hint = "`takeback sandbox ps` shows the running ones and the last 16 that ended"
+
+
+class SnapshotNotFound(UsageError):
+    kind = "snapshot-not-found"
+    http_status = 404
+    message = "there is no snapshot {id!r}"
+    hint = "it may have been deleted, or its days are over; list the snapshots to see what is there"
 
 
 class FileNotFound(UsageError):

@@ -95,10 +95,12 @@ class SandboxRecord:
     lease_ns: int = 0
     stop_reason: str | None = None
     lost: str | None = None
-    disk_kept: bool = False
+    kept: str = ""  # folder with the disk of a stopped one
     made_from: str | None = None
     hostname: str = "sandbox"
-    generation: int = 0
+    generation: int = 0  # how many copies and restores lie between the first boot and this
+    incarnation: str = ""  # the engine's id of the machine that took its place in a restore
+    last_snapshot: str | None = None  # the one taken or restored last
 
     def to_json(self) -> dict[str, Any]:
         """Return what is written to sandbox.json."""
@@ -111,11 +113,7 @@ class SandboxRecord:
             if document["format"] > FORMAT:
                 raise ValueError(f"format {document['format']}, this takeback knows {FORMAT}")
             values = {name: document[name] for name in cls.__dataclass_fields__ if name in document}
-            base = dict(values["base"])
-            account = dict(base["account"])
-            account["groups"] = tuple(account["groups"])
-            base |= {"account": Account(**account), "masked": tuple(base["masked"])}
-            values |= {"state": SandboxState(values["state"]), "base": Base(**base)}
+            values |= {"state": SandboxState(values["state"]), "base": _base(values["base"])}
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged(
@@ -157,7 +155,7 @@ class SandboxRecord:
             "endsAt": lease,
             "stopReason": self.stop_reason,
             "lost": self.lost,
-            "diskKept": self.disk_kept,
+            "diskKept": bool(self.kept),
             "chargedMicros": 0,
             "heldMicros": 0,
             "envNames": sorted(self.env),
@@ -167,11 +165,85 @@ class SandboxRecord:
             "engine": self.engine,
             "disk": self.disk,
             "source": self.made_from,
+            "lastSnapshot": self.last_snapshot,
         }
+
+    @property
+    def alive(self) -> bool:
+        """Whether it holds its name: it runs, is paused, or can be started again."""
+        return self.state != SandboxState.STOPPED or bool(self.kept)
 
     def with_state(self, state: SandboxState, **changes: Any) -> SandboxRecord:
         """Return the record in another state."""
         return replace(self, state=state, **changes)
+
+
+@dataclass(frozen=True)
+class SnapshotRecord:
+    """One snapshot as it is written down beside the engine's files; times in nanoseconds since 1970, 0 for never.
+
+    `sandbox` is the record of the source as it was then, without its env: what a machine made of it is like.
+    """
+
+    id: str
+    mode: str
+    sandbox: SandboxRecord
+    created_ns: int
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ready_ns: int = 0
+    expires_ns: int = 0
+    retention_days: int | None = None
+    stored_bytes: int = 0
+    paused_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is written to snapshot.json."""
+        return {"format": FORMAT, **asdict(self), "sandbox": self.sandbox.to_json()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> SnapshotRecord:
+        """Read what `to_json` wrote. Raises Damaged."""
+        try:
+            if document["format"] > FORMAT:
+                raise ValueError(f"format {document['format']}, this takeback knows {FORMAT}")
+            values = {name: document[name] for name in cls.__dataclass_fields__ if name in document}
+            return cls(**{**values, "sandbox": SandboxRecord.from_json(values["sandbox"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(what="the record of a snapshot", detail=str(error), next="delete that snapshot") from error
+
+    def info(self) -> dict[str, Any]:
+        """Return the record as callers see it: the hosted service's names."""
+        source = self.sandbox
+        return {
+            "id": self.id,
+            "kind": "snapshot",
+            "mode": self.mode,
+            "status": "active",
+            "state": "ready",
+            "name": self.name,
+            "labels": dict(self.labels),
+            "sourceSandboxId": source.id,
+            "sourceImageId": source.base.image,
+            "parentSnapshotId": source.last_snapshot,
+            "shape": {"vcpu": source.vcpu, "memoryMiB": source.memory_mib, "diskMiB": source.disk_mib},
+            "retentionDays": self.retention_days,
+            "storedBytes": self.stored_bytes,
+            "meteredBytes": self.stored_bytes,
+            "pausedSeconds": self.paused_s,
+            "backedUp": False,
+            "error": None,
+            "createdAt": utc(self.created_ns),
+            "readyAt": utc(self.ready_ns),
+            "expiresAt": utc(self.expires_ns),
+        }
+
+
+def _base(given: Mapping[str, Any]) -> Base:
+    base = dict(given)
+    account = dict(base["account"])
+    account["groups"] = tuple(account["groups"])
+    return Base(**{**base, "account": Account(**account), "masked": tuple(base["masked"])})
 
 
 def utc(at_ns: int) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from takeback.errors import KeeperFailed, SandboxStopped
+from takeback.errors import KeeperFailed, SandboxStopped, TakebackError
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.keeper.log import LARGEST
 from tests.machines.client import leaks
@@ -244,3 +244,50 @@ async def test_idle_sandboxes_pause_and_leases_end(one: Face, world: World) -> N
         await asyncio.sleep(0.05)
     assert infos == {box.id: "paused"}
     await box.delete()
+
+
+async def test_a_keeper_killed_at_any_moment_of_a_life_leaves_nothing_that_cannot_be_removed(
+    one: Face, world: World
+) -> None:
+    for pause in (0.02, 0.05, 0.1, 0.15):
+        task = asyncio.create_task(one.create(name="twice"))
+        await asyncio.sleep(pause)
+        kill_keeper(world)
+        try:
+            box = await task
+        except TakebackError:
+            (box,) = await one.list(include_stopped=True) or [None]
+        if box is not None:
+            await box.refresh()
+            assert box.state in ("running", "stopped")
+            deleting = asyncio.create_task(box.delete())
+            await asyncio.sleep(pause / 2)
+            kill_keeper(world)
+            try:
+                await deleting
+            except TakebackError:
+                pass
+        fresh = await one.get_or_create("twice")
+        assert (await fresh.exec("true")).exit_code == 0
+        await fresh.delete()
+
+
+async def test_a_keeper_killed_while_a_sandbox_stops_or_pauses_finds_it_as_it_is(one: Face, world: World) -> None:
+    for operation in ("stop", "pause"):
+        for pause in (0.0, 0.01, 0.03, 0.1):
+            box = await one.create()
+            task = asyncio.create_task(getattr(box, operation)())
+            await asyncio.sleep(pause)
+            kill_keeper(world)
+            try:
+                await task
+            except TakebackError:
+                pass
+            await box.refresh()
+            if box.state == "stopped" and box.info["diskKept"]:
+                await box.restart()
+            if box.state != "stopped":
+                assert (await box.exec("echo well")).stdout == "well\n"
+            else:
+                assert box.info["lost"]
+            await box.delete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -170,8 +171,9 @@ async def test_a_sandbox_that_dies_says_so(face: Face) -> None:
         assert (await box.refresh()).state == "stopped" and "died" in box.info["stopReason"]
 
 
-async def test_a_stopped_sandbox_keeps_its_disk_and_can_be_started_again(face: Face) -> None:
-    box = await face.create(name="kept")
+@pytest.mark.parametrize("disk", ["layers", "memory"])
+async def test_a_stopped_sandbox_keeps_its_disk_and_can_be_started_again(face: Face, disk: str) -> None:
+    box = await face.create(name="kept", disk=disk)
     await box.files.write("/workspace/file", "content")
     await box.exec("echo root > /etc/made", user="root", check=True)
     await box.spawn("sleep 1000")
@@ -193,3 +195,25 @@ async def test_a_stopped_sandbox_keeps_its_disk_and_can_be_started_again(face: F
     assert again.id == box.id and again.state == "running"
     assert await again.files.exists("/workspace/file")
     await box.delete()
+
+
+async def test_calls_in_flight_end_when_their_sandbox_is_deleted(one: Face) -> None:
+    box = await one.create()
+    process = await box.spawn("sleep 1000")
+    calls = [asyncio.create_task(box.exec("sleep 1000")), asyncio.create_task(process.wait())]
+    await asyncio.sleep(0.3)
+    await box.delete()
+    for call in calls:
+        with pytest.raises(SandboxStopped):
+            await asyncio.wait_for(call, 10)
+
+
+async def test_a_call_in_flight_goes_on_after_a_pause(one: Face) -> None:
+    async with await one.create() as box:
+        call = asyncio.create_task(box.exec("sleep 0.5; echo done"))
+        await asyncio.sleep(0.2)
+        await box.pause()
+        await asyncio.sleep(0.5)
+        assert not call.done()
+        await box.wake()
+        assert (await call).stdout == "done\n"

@@ -227,6 +227,60 @@ class AsyncSandbox(SandboxRecord):
         self.info = {**self.info, **await arun(self._client, operations.change("delete", self.id))}
         return self.info
 
+    # -- copies ----------------------------------------------------------------------------------------------------
+
+    async def snapshot(
+        self,
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        retention_days: int | None = None,
+        mode: str | None = None,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Info:
+        """Save its disk and, unless `mode` is "disk", its memory and processes; it runs on. Returns the record.
+
+        Raises CannotSave when something in it cannot be saved; then it goes on exactly as before.
+        """
+        fields = {"name": name, "labels": labels, "retention_days": retention_days, "mode": mode}
+        return await arun(self._client, operations.snapshot(self.id, fields))
+
+    async def fork(
+        self,
+        count: int | None = None,
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        keep_snapshot: bool | None = None,
+        funding: str | None = None,
+        secrets: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncSandbox | Sandboxes:
+        """Make a running copy with all its memory, processes and files; with a `count` that many, as a list."""
+        fields = {"count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot}
+        infos = await arun(self._client, operations.fork(self.id, fields))
+        copies = [AsyncSandbox(self._client, info, ours=True) for info in infos]
+        return copies[0] if count is None else copies
+
+    async def restore(self, snapshot: str | Mapping[str, Any]) -> AsyncSandbox:
+        """Put it to a snapshot, in place and with the same id; `info["undoSnapshotId"]` is what it was before.
+
+        The replacement runs before the old machine is given up. Raises SnapshotNotFound, SnapshotDamaged,
+        SnapshotMismatch; then it goes on exactly as before.
+        """
+        named = snapshot if isinstance(snapshot, str) else str(snapshot["id"])
+        return await self._take(operations.change("restore", self.id, snapshot=named))
+
+    async def snapshots(self, *, name: str | None = None, labels: Mapping[str, str] | None = None) -> Infos:
+        """Return the records of its snapshots, newest first; with `labels` of any sandbox that has them."""
+        op = operations.snapshots(None if labels else self.id, name=name, labels=labels)
+        return await arun(self._client, op)
+
+    async def delete_snapshot(self, snapshot_id: str) -> Info:
+        """Remove a snapshot; what was made of it stays."""
+        return await arun(self._client, operations.on_snapshot("snapshot-delete", snapshot_id))
+
     async def metrics(self, range: str = "1h") -> Record:
         """Return what it uses."""
         return await arun(self._client, operations.change("metrics", self.id, range=range))
@@ -236,4 +290,5 @@ class AsyncSandbox(SandboxRecord):
         return self
 
 
+Infos = list[Info]
 Sandboxes = list[AsyncSandbox]

@@ -91,7 +91,8 @@ def create(client: Client, fields: Mapping[str, Any]) -> Op[Info]:
     for name in ("labels", "env", "network"):
         if name in sent:
             sent[name] = dict(sent[name])
-    if client.prepare is not None:
+    # A snapshot knows its own image, and needs no other engine than the one that made it.
+    if client.prepare is not None and "snapshot" not in sent:
         sent = dict((yield Run(client.prepare, (sent,), blocking=True)))
     info: Info = yield from ask({"op": "create", "engine": client.engine, "fields": sent})
     return info
@@ -138,6 +139,36 @@ def wait_for(sandbox: str, state: str, timeout_seconds: float) -> Op[Info]:
     """Return the record when the state is reached, can no longer be, or the time is over."""
     info: Info = yield from ask({"op": "wait-for", "sandbox": sandbox, "state": state, "seconds": timeout_seconds})
     return info
+
+
+def snapshot(sandbox: str, fields: Mapping[str, Any]) -> Op[Info]:
+    """Save a sandbox and return the snapshot's record. Raises CannotSave; then it goes on as before."""
+    sent = {name: value for name, value in fields.items() if value is not None}
+    record: Info = yield from ask({"op": "snapshot", "sandbox": sandbox, "fields": sent})
+    return record
+
+
+def fork(sandbox: str, fields: Mapping[str, Any]) -> Op[list[Info]]:
+    """Make running copies and return their records."""
+    sent = {name: value for name, value in fields.items() if value is not None}
+    answer = yield from ask({"op": "fork", "sandbox": sandbox, "fields": sent})
+    infos: list[Info] = [{**info, "forkSnapshot": answer["snapshot"]} for info in answer["sandboxes"]]
+    return infos
+
+
+def snapshots(
+    sandbox: str | None = None, *, name: str | None = None, labels: Mapping[str, str] | None = None
+) -> Op[list[Info]]:
+    """Return the records of the snapshots that fit, newest first."""
+    request = {"op": "snapshots", "sandbox": sandbox, "name": name, "labels": dict(labels or {})}
+    records: list[Info] = yield from ask(request)
+    return records
+
+
+def on_snapshot(op: str, snapshot_id: str, **fields: Any) -> Op[Info]:
+    """Get, update or delete a snapshot."""
+    record: Info = yield from ask({"op": op, "snapshot": snapshot_id, **fields})
+    return record
 
 
 def processes(sandbox: str) -> Op[list[dict[str, Any]]]:

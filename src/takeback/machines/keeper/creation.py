@@ -22,7 +22,7 @@ _WITHOUT_MEANING = {
     "region", "cpu", "cpu_floor_millis", "max_total_cost_micros", "max_cost_micros", "funding", "pausable",
     "spread_from", "secrets",
 }  # fmt: skip
-_NOT_YET = {"snapshot", "volumes", "tailscale"}
+_NOT_YET = {"volumes", "tailscale"}
 _FLOOR_MIB, _CEILING_MIB = 128, 65_536
 
 

@@ -5,6 +5,8 @@ Does not cover: choosing one (the settings).
 
 from __future__ import annotations
 
+import importlib
+
 from takeback.errors import Unsupported
 from takeback.machines.engine import Engine
 from takeback.machines.layout import MachinesDir
@@ -23,7 +25,7 @@ def make(name: str, directory: MachinesDir, search: str) -> Engine:
 
         return GVisor(install.find(directory.engine, search).path, directory)
     if name == "fake":
-        from takeback.machines.engines.fake import Fake
-
-        return Fake(directory)
+        # By name: for tests of what is above an engine, and nothing of the product may depend on it.
+        fake: Engine = importlib.import_module("takeback.machines.engines.fake").Fake(directory)
+        return fake
     raise Unsupported(what=f"the engine {name!r}", next=f"there are: {', '.join(NAMES)}")

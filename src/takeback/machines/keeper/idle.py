@@ -46,6 +46,11 @@ async def watch(keeper: Keeper) -> None:
         for life in keeper.lives():
             if not life.locked:
                 _look(keeper, life, thorough=count % _LOOK_EVERY == 0)
+        for snapshot in keeper.snapshots.expired(keeper.now_ns()):
+            log.info("the days of snapshot %s are over", snapshot)
+            keeper.snapshots.remove(snapshot)
+            keeper.sweep_soon()
+        keeper.sweep_if_quiet()
         keeper.end_if_idle()
 
 

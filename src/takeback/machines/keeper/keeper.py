@@ -16,6 +16,7 @@ from takeback.host import process
 from takeback.machines.engine import Engine
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.registry import Registry
+from takeback.machines.keeper.snapshots import Snapshots
 from takeback.machines.layout import MachinesDir
 from takeback.machines.model import SandboxRecord, SandboxState
 
@@ -33,6 +34,7 @@ class Keeper:
     def __init__(self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self.directory = directory
         self.registry = Registry(directory)
+        self.snapshots = Snapshots(directory)
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
@@ -42,6 +44,8 @@ class Keeper:
         self._names: set[str] = set()
         self._background: set[asyncio.Task[Any]] = set()
         self._idle_seconds = idle_seconds
+        self._whole = True
+        self._unswept = False
         self._used = time.monotonic()
 
     @staticmethod
@@ -63,9 +67,8 @@ class Keeper:
     def named(self, name: str) -> Life | None:
         """Return the sandbox with that name that is alive: it runs, is paused, or its disk is kept."""
         for life in self._lives.values():
-            if life.record.name == name and not life.deleted:
-                if life.record.state != SandboxState.STOPPED or life.record.disk_kept:
-                    return life
+            if life.record.name == name and life.record.alive and not life.deleted:
+                return life
         return None
 
     def take_name(self, name: str | None, *, besides: Life | None = None) -> None:
@@ -107,22 +110,56 @@ class Keeper:
             await life.clean()
         finally:
             self._lives.pop(life.record.id, None)
+            self.sweep_soon()
 
     async def recover(self) -> None:
         """Find again what an earlier keeper looked after, and finish what it was removing."""
         found: list[Life] = []
+        whole = self.snapshots.load()
         for one in self.registry.all():
             if isinstance(one, tuple):
                 log.error("sandbox %s: its record cannot be read: %s", *one)
+                whole = False
                 continue
             try:
                 life = Life(one, self.engine(one.engine), self.registry, self.now_ns)
             except TakebackError as error:
                 log.error("sandbox %s: %s", one.id, error)
+                whole = False
                 continue
             self._lives[one.id] = life
             found.append(life)
         await asyncio.gather(*(self._recover(life) for life in found))
+        self._whole = whole
+        if self.directory.engine_state.is_dir():
+            self._sweep()
+
+    def sweep_soon(self) -> None:
+        """Remove what nobody needs any more as soon as nothing is going on."""
+        self._unswept = True
+
+    def sweep_if_quiet(self) -> None:
+        if self._unswept and not (self._background or self.in_use() or any(life.locked for life in self.lives())):
+            self._unswept = False
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what a killed keeper left half done, and disk layers nobody needs any more.
+
+        Only when every record could be read: what is in a spoiled one may be needed. In the event loop itself, so that
+        nothing begins meanwhile that it would not know of.
+        """
+        if not self._whole:
+            return
+        machines = [life.machine for life in self.lives()]
+        saved = [life.kept for life in self.lives() if life.kept is not None] + self.snapshots.folders()
+        try:
+            removed = self.engine("gvisor").sweep(machines, saved)
+        except TakebackError as error:
+            log.warning("nothing could be swept: %s", error)
+            return
+        if removed:
+            log.info("removed what was left behind: %s", ", ".join(removed))
 
     async def _recover(self, life: Life) -> None:
         if life.record.stop_reason == "deleted":
@@ -185,7 +222,7 @@ def select(
             continue
         if states and record.state not in states and not (stopped and record.state == SandboxState.STOPPED):
             continue
-        if not states and not stopped and record.state == SandboxState.STOPPED and not record.disk_kept:
+        if not states and not stopped and not record.alive:
             continue
         if all(record.labels.get(key) == value for key, value in labels.items()):
             found.append(life)

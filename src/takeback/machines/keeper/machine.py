@@ -15,14 +15,24 @@ import asyncio
 import logging
 import os
 import shutil
+import signal
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from takeback.errors import NotPaused, SandboxPaused, SandboxStopped, StartFailed, TakebackError, Unsupported
+from takeback.errors import (
+    MachineRefused,
+    NotPaused,
+    SandboxPaused,
+    SandboxStopped,
+    StartFailed,
+    TakebackError,
+    Unsupported,
+)
 from takeback.machines.channel.link import LIMIT, Link
-from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, State, Stdio, Usage
+from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.model import SandboxRecord, SandboxState
 
@@ -31,7 +41,7 @@ T = TypeVar("T")
 _SECOND = 1_000_000_000
 _BOOT_SECONDS = 30.0
 _PROOF_SECONDS = 5.0
-KEPT = "kept"  # folder of a stopped sandbox's disk
+_SEED = 32
 
 
 class Life:
@@ -40,7 +50,7 @@ class Life:
     def __init__(self, record: SandboxRecord, engine: Engine, registry: Registry, now_ns: Callable[[], int]) -> None:
         self.record = record
         self.engine = engine
-        self.machine = _machine(record, registry.folder(record.id))
+        self.machine = machine_of(record, registry.folder(record.id))
         self.busy = 0
         self.active_ns = record.active_ns or now_ns()
         self.deleted = False
@@ -63,6 +73,11 @@ class Life:
     @property
     def runs(self) -> bool:
         return self.record.state == SandboxState.RUNNING and not self.deleted
+
+    @property
+    def kept(self) -> Path | None:
+        """The folder with its disk, when it was stopped."""
+        return self._registry.folder(self.record.id) / self.record.kept if self.record.kept else None
 
     def enter(self) -> None:
         """Count a call in; until `leave` the clock does not pause it."""
@@ -157,35 +172,86 @@ class Life:
             unable = self.engine.capabilities().disk_snapshot
             if unable:
                 raise Unsupported(what=f"keeping the disk of a stopped sandbox ({unable})", next="pause or delete it")
-            before = self.record.state
-            self._set(SandboxState.STOPPING)
-            kept = self.machine.folder / KEPT
+            # No two saves ever have a folder of one name, wherever they lie: the engine goes by it.
+            name = f"kept-{uuid.uuid4().hex}"
+            kept = self._registry.folder(self.record.id) / name
+            kept.mkdir(mode=0o700)
             try:
-                if before == SandboxState.PAUSED:
-                    await _threaded(self.engine.resume, self.machine)
-                link = await self._attach()
-                await link.quiesce()
-                shutil.rmtree(kept, ignore_errors=True)
-                kept.mkdir(mode=0o700)
-                await _threaded(self.engine.save, self.machine, kept, memory=False, answers=self._answers(link))
+                # A disk in memory is saved only with it: what ran is then ended by `restart`.
+                await self._save(kept, memory=self.machine.spec.disk is DiskKind.MEMORY)
             except BaseException:
-                if self._link is not None:
-                    self._link.go()
-                self._set(SandboxState.RUNNING)
+                shutil.rmtree(kept, ignore_errors=True)
                 raise
             self._detach("stopped")
+            # Written down before the machine goes: a keeper killed here leaves one that can be started again.
+            self._set(SandboxState.STOPPING, kept=name)
             await _threaded(self.engine.remove, self.machine)
-            self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns(), disk_kept=True)
+            self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns())
+
+    async def save(self, into: Path, *, memory: bool) -> Saved:
+        """Write a snapshot into a new folder; it goes on, or stays paused. Raises CannotSave, SandboxStopped."""
+        async with self._lock:
+            return await self._save(into, memory=memory)
+
+    async def start_from(self, saved: Saved) -> None:
+        """Bring it up from a snapshot for the first time. Raises what the engine raises, with nothing left."""
+        async with self._lock:
+            await self._boot(self.engine.restore, self.machine, saved)
+
+    async def replace(self, saved: Saved, snapshot_id: str) -> Machine:
+        """Put it to a snapshot; return the machine it was, still to be removed.
+
+        The replacement answers before the old one is given up; when it does not, the old one goes on as it is.
+        """
+        async with self._lock:
+            if self.record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
+                raise self.stopped()
+            record = replace(
+                self.record,
+                incarnation=uuid.uuid4().hex,
+                generation=self.record.generation + 1,
+                last_snapshot=snapshot_id,
+            )
+            fresh = machine_of(record, self._registry.folder(record.id))
+            try:
+                fresh.folder.mkdir(mode=0o700)
+                _make_fifos(fresh.stdio)
+                await _threaded(self.engine.restore, fresh, saved)
+                link = await _open(fresh, record, _BOOT_SECONDS)
+            except BaseException:
+                await _threaded(self.engine.remove, fresh)
+                shutil.rmtree(fresh.folder, ignore_errors=True)
+                raise
+            old = self.machine
+            self._detach("it was put to a snapshot")
+            self.machine, self.record, self._link = fresh, record, link
+            self._watch()
+            now = self.active_ns = self._now_ns()
+            self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0)
+            return old
+
+    async def drop(self, old: Machine) -> None:
+        """Remove a machine that was replaced."""
+        await _threaded(self.engine.remove, old)
+        if old.folder != self._registry.folder(self.record.id):
+            shutil.rmtree(old.folder, ignore_errors=True)
+        else:
+            for fifo in (old.stdio.to_guest, old.stdio.from_guest):
+                fifo.unlink(missing_ok=True)
 
     async def restart(self) -> None:
         """Boot it from its kept disk. Raises SandboxStopped when there is none."""
         async with self._lock:
             if self.record.state == SandboxState.RUNNING:
                 return
-            if self.record.state != SandboxState.STOPPED or not self.record.disk_kept:
+            kept = self.kept
+            if self.record.state != SandboxState.STOPPED or kept is None:
                 raise self.stopped()
-            saved = await _threaded(self.engine.saved, self.machine.folder / KEPT)
+            saved = await _threaded(self.engine.saved, kept)
             await self._boot(self.engine.restore, self.machine, saved)
+            if saved.memory:
+                await self._end_all()
+            shutil.rmtree(kept, ignore_errors=True)
 
     async def delete(self) -> None:
         """Give up its name and let callers go; `clean` does the slow rest."""
@@ -214,7 +280,16 @@ class Life:
     async def adopt(self) -> None:
         """See what is left of a sandbox whose keeper was killed: it goes on, or is lost and the reason is kept."""
         async with self._lock:
+            for stale in self._stale():
+                await _threaded(self.engine.remove, stale)
+                if stale.folder != self._registry.folder(self.record.id):
+                    shutil.rmtree(stale.folder, ignore_errors=True)
             if self.record.state == SandboxState.STOPPED:
+                return
+            if self.record.kept:
+                # Its keeper was killed between saving the disk and the end.
+                await _threaded(self.engine.remove, self.machine)
+                self._set(SandboxState.STOPPED, stop_reason="requested", ended_ns=self._now_ns())
                 return
             try:
                 state = await _threaded(self.engine.state, self.machine)
@@ -250,17 +325,31 @@ class Life:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    async def _end_all(self) -> None:
+        link = await self._attach()
+        for one in await link.list():
+            if one.ended is None:
+                try:
+                    await link.signal(one.id, signal.SIGKILL, everything=True)
+                except MachineRefused:
+                    continue  # it has ended meanwhile
+
+    def _stale(self) -> list[Machine]:
+        """Return the machines of it that a killed keeper left: replacements not yet in place, or what was replaced."""
+        top = self._registry.folder(self.record.id)
+        names = [path.name for path in top.iterdir() if path.is_dir() and len(path.name) == 32]
+        found = [machine_of(replace(self.record, incarnation=name), top) for name in names]
+        if self.record.incarnation:
+            found.append(machine_of(replace(self.record, incarnation=""), top))
+        return [one for one in found if one.id != self.machine.id]
+
     async def _boot(self, how: Callable[..., None], *arguments: Any) -> None:
         self._set(SandboxState.STARTING, lost=None, stop_reason=None, ended_ns=0)
         try:
-            for fifo in (self.machine.stdio.to_guest, self.machine.stdio.from_guest):
-                fifo.unlink(missing_ok=True)
-                os.mkfifo(fifo, 0o600)
+            _make_fifos(self.machine.stdio)
             await _threaded(how, *arguments)
-            link = await self._attach(_BOOT_SECONDS)
-            await link.identity(
-                self.record.generation, machine_id=self.machine.id, hostname=self.record.hostname, seed=os.urandom(32)
-            )
+            self._link = await _open(self.machine, self.record, _BOOT_SECONDS)
+            self._watch()
         except BaseException as error:
             self._detach("did not start")
             await _threaded(self.engine.remove, self.machine)
@@ -271,7 +360,31 @@ class Life:
         now = self._now_ns()
         lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
-        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, disk_kept=False)
+        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="")
+
+    async def _save(self, into: Path, *, memory: bool) -> Saved:
+        """Bring the channel to rest, save, and go on; a paused one runs for the moment that takes."""
+        paused = self.record.state == SandboxState.PAUSED
+        if not paused and self.record.state != SandboxState.RUNNING:
+            raise self.stopped()
+        if paused:
+            await _threaded(self.engine.resume, self.machine)
+        try:
+            link = await self._attach()
+            await link.quiesce()
+            try:
+                if paused:
+                    await _threaded(self.engine.pause, self.machine)
+                save = self.engine.save
+                saved = await _threaded(save, self.machine, into, memory=memory, answers=self._answers(link))
+                self._watch()  # an engine may have had to replace it
+                return saved
+            finally:
+                link.go()
+        except BaseException:
+            if paused:
+                await _threaded(self.engine.pause, self.machine)
+            raise
 
     async def _resume(self, timeout_seconds: int | None = None) -> None:
         self._set(SandboxState.RESUMING)
@@ -289,18 +402,11 @@ class Life:
         self.active_ns = now
         self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0, lease_ns=lease, timeout_seconds=seconds)
 
-    async def _attach(self, limit: float = LIMIT) -> Link:
-        if self._link is not None and not self._link.closed:
-            return self._link
-        link = Link(self.machine.stdio.to_guest, self.machine.stdio.from_guest)
-        try:
-            await link.attach(limit)
-        except BaseException:
-            link.close()
-            raise
-        self._link = link
-        self._watch()
-        return link
+    async def _attach(self) -> Link:
+        if self._link is None or self._link.closed:
+            self._link = await _open(self.machine, None, LIMIT)
+            self._watch()
+        return self._link
 
     def _answers(self, link: Link) -> Callable[[], bool]:
         """Return what an engine asks from its thread: does PID 1 answer, in a machine just put in its place?"""
@@ -351,7 +457,30 @@ class Life:
                 future.set_result(None)
 
 
-def _machine(record: SandboxRecord, folder: Path) -> Machine:
+async def _open(machine: Machine, record: SandboxRecord | None, limit: float) -> Link:
+    """Return the channel to a machine, which has answered; with a record it is told who it is."""
+    link = Link(machine.stdio.to_guest, machine.stdio.from_guest)
+    try:
+        link.go()  # a copy begins, and an orphan may be left, standing still for the save it comes from
+        await link.attach(limit)
+        if record is not None:
+            await link.identity(
+                record.generation, machine_id=machine.id, hostname=record.hostname, seed=os.urandom(_SEED)
+            )
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def _make_fifos(stdio: Stdio) -> None:
+    for fifo in (stdio.to_guest, stdio.from_guest):
+        fifo.unlink(missing_ok=True)
+        os.mkfifo(fifo, 0o600)
+
+
+def machine_of(record: SandboxRecord, folder: Path) -> Machine:
+    """Return the machine a record is about, whose folder is the sandbox's or lies in it."""
     spec = MachineSpec(
         base=Path(record.base.root),
         disk=DiskKind(record.disk),
@@ -363,7 +492,9 @@ def _machine(record: SandboxRecord, folder: Path) -> Machine:
         masked=record.base.masked,
     )
     # The engine wants ids of one length, unique on this host: a UUID without its dashes.
-    return Machine(record.id.replace("-", ""), folder, spec, Stdio(folder / "in", folder / "out"))
+    id = record.incarnation or record.id.replace("-", "")
+    place = folder / record.incarnation if record.incarnation else folder
+    return Machine(id, place, spec, Stdio(place / "in", place / "out"))
 
 
 async def _threaded(function: Callable[..., T], *arguments: Any, **more: Any) -> T:

@@ -11,6 +11,7 @@ from typing import Any
 
 from takeback.errors import InvalidRequest, NotPaused, SandboxNotFound, StartFailed, TakebackError
 from takeback.machines.keeper import keeper as keepers
+from takeback.machines.keeper import snapshots
 from takeback.machines.keeper.creation import checked, new_record
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
@@ -30,6 +31,9 @@ async def create(call: Call) -> dict[str, Any]:
         if life is not None:
             return {**await _found(life), "reused": True}
     keeper.take_name(fields.get("name"))
+    if fields.get("snapshot"):
+        life = await snapshots.start_from(call, fields, fields["snapshot"])
+        return life.shown()
     engine = keeper.engine(call.request["engine"])
     record = new_record(str(uuid.uuid4()), fields, call.request["engine"], engine, keeper.directory, keeper.now_ns())
     life = keeper.new(record)

@@ -73,8 +73,9 @@ class Containers:
         with _fifos(machine) as stdio:
             started = self._runsc.create(
                 container.id, bundle, bundle / "runsc.log", overlay=container.overlay, platform=container.platform,
-                stdio=stdio, wrapper=limits.wrapper(container.groups, machine.spec),
+                stdio=stdio, wrapper=limits.wrapper(container.groups),
             )  # fmt: skip
+        limits.offer_first(started.sandbox)
         container = replace(
             container,
             phase=Phase.CREATED,

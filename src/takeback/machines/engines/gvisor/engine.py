@@ -36,6 +36,8 @@ from takeback.machines.layout import MachinesDir
 
 NAME = "gvisor"
 _FORK = "fork"  # what a copy is prepared for: its source, in the moment it is saved
+_NO_RULES = "there is no interface but loopback inside; the rules are those of the relay outside"
+_UNBOUNDED = "no cgroups can be made here: the processor is not bounded, memory only as far as the keeper watches it"
 _STATES = {
     Phase.STARTING: State.STOPPED,
     Phase.CREATED: State.CREATED,
@@ -65,13 +67,8 @@ class GVisor:
         return EngineVersion(NAME, self._runsc.version(), self._platform)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            disk_snapshot="",
-            network_rules="no interface but loopback inside; rules are those of the relay outside",
-            limits="" if self._cgroups.usable else "no cgroups can be made here: memory is bounded in steps of 1 GiB, "
-            "the processor is not",
-            layers=self._disks.problem(),
-        )  # fmt: skip
+        bounded = "" if self._cgroups.usable else _UNBOUNDED
+        return Capabilities(network_rules=_NO_RULES, limits=bounded, layers=self._disks.problem())
 
     def prepare(self, machine: Machine, saved: Saved | None = None) -> None:
         with self._working(machine):

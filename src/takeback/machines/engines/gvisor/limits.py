@@ -1,9 +1,10 @@
 """Memory, processor and process bounds of one machine, set by the host: cgroups where permitted, else what is left.
 
-A machine over its memory is killed by the kernel as a whole, and no other one. Without cgroups the file that holds its
-memory is bounded (RLIMIT_FSIZE): then the process inside that asks for more gets SIGSEGV.
+A machine over its memory is killed by the kernel as a whole, and no other one. Without cgroups nothing here bounds the
+whole: whoever watches `usage` must. (RLIMIT_FSIZE would bound the file that holds the memory, but also the one in which
+systrap gives 16 MiB of addresses to each process inside: 1 GiB of it ended a machine at its 60th process.)
 
-Does not cover: the number of processes of a user inside (`spec`, RLIMIT_NPROC): that of the host is a backstop, because
+Does not cover: bounds for each process or user inside (`spec`): the host's number of tasks is only a backstop, because
 reaching it kills the machine.
 """
 
@@ -16,15 +17,12 @@ from pathlib import Path
 
 from takeback.machines.engine import MachineSpec
 
-_ENGINE_MIB = 256  # what the engine itself may use beside the machine's memory
+# What the engine itself may use beside the machine's memory: as a whole, and for four processes inside.
+_ENGINE_MIB = 256
 _TASKS_EACH, _TASKS_MORE = 3, 512  # host tasks for one process inside, and for the engine
 _PERIOD_US = 100_000
 _MAKE = 5
-# ulimit -f counts in blocks of 512 bytes (POSIX); the engine's file grows in steps of 1 GiB.
-_BLOCKS_MIB, _STEP_MIB = 2048, 1024
-_JOIN = (
-    'for g in $1; do echo $$ >"$g/cgroup.procs" || exit 125; done; [ "$2" = - ] || ulimit -f "$2"; shift 2; exec "$@"'
-)
+_JOIN = 'for g in $1; do echo $$ >"$g/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def _unified(parent: Path, container: str, spec: MachineSpec) -> str:
                 (folder / "cgroup.subtree_control").write_text(f"+{name}")
     group = parent / container
     _make(group)
-    (group / "memory.max").write_text(str((spec.memory_mib + _ENGINE_MIB) << 20))
+    (group / "memory.max").write_text(str(_memory_mib(spec) << 20))
     (group / "memory.oom.group").write_text("1")
     (group / "cpu.max").write_text(f"{spec.vcpu * _PERIOD_US} {_PERIOD_US}")
     (group / "pids.max").write_text(str(_tasks(spec)))
@@ -110,7 +108,7 @@ def _unified(parent: Path, container: str, spec: MachineSpec) -> str:
 
 def _bound(name: str, group: Path, spec: MachineSpec) -> None:
     if name == "memory":
-        (group / "memory.limit_in_bytes").write_text(str((spec.memory_mib + _ENGINE_MIB) << 20))
+        (group / "memory.limit_in_bytes").write_text(str(_memory_mib(spec) << 20))
     elif name == "cpu":
         (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
         (group / "cpu.cfs_quota_us").write_text(str(spec.vcpu * _PERIOD_US))
@@ -118,14 +116,26 @@ def _bound(name: str, group: Path, spec: MachineSpec) -> None:
         (group / "pids.max").write_text(str(_tasks(spec)))
 
 
+def _memory_mib(spec: MachineSpec) -> int:
+    return spec.memory_mib + _ENGINE_MIB + spec.max_processes // 4
+
+
 def _tasks(spec: MachineSpec) -> int:
     return spec.max_processes * _TASKS_EACH + _TASKS_MORE
 
 
-def wrapper(groups: Sequence[str], spec: MachineSpec) -> list[str]:
-    """Return what to put before a command so that it and its children are bounded."""
-    blocks = "-" if groups else str(-(-spec.memory_mib // _STEP_MIB) * _STEP_MIB * _BLOCKS_MIB)
-    return ["/bin/sh", "-c", _JOIN, "sh", " ".join(groups), blocks]
+def wrapper(groups: Sequence[str]) -> list[str]:
+    """Return what to put before a command so that it and its children are in the groups from their first moment."""
+    return ["/bin/sh", "-c", _JOIN, "sh", " ".join(groups)] if groups else []
+
+
+def offer_first(pid: int) -> None:
+    """Let the kernel end this process, not one of its helpers, when memory runs out: a machine without one hangs."""
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass  # only its own user may
 
 
 def remove(groups: Sequence[str]) -> bool:

@@ -75,6 +75,8 @@ def config(spec: MachineSpec, *, root: Path, empty: Path) -> dict[str, Any]:
                 # For root inside too, since CAP_SYS_RESOURCE is not given. Counted for each user.
                 {"type": "RLIMIT_NPROC", "soft": spec.max_processes, "hard": spec.max_processes},
                 {"type": "RLIMIT_NOFILE", "soft": _FILES_SOFT, "hard": _FILES_HARD},
+                # No RLIMIT_DATA: this kernel counts only brk(2) for it. No RLIMIT_AS: Go, V8 and JVMs reserve far more
+                # addresses than they use.
                 {"type": "RLIMIT_STACK", "soft": _STACK, "hard": _STACK * 8},
                 {"type": "RLIMIT_CORE", "soft": 0, "hard": 0},
             ],

@@ -1,0 +1,174 @@
+"""Snapshots, copies and restores of real machines, the same for both faces."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from takeback.errors import CannotSave, InvalidRequest, NameTaken, SnapshotDamaged, SnapshotNotFound, TakebackError
+from tests.machines.client.conftest import World
+from tests.machines.client.faces import Face
+from tests.machines.client.test_keeper import kill_keeper
+
+COUNTER = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 0.02; done"
+WAIT = "until [ -s /tmp/count ]; do sleep 0.01; done; "
+
+
+@pytest.fixture(params=["layers", "memory"])
+def disk(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def count(box: Any) -> int:
+    for _ in range(50):
+        text = (await box.exec(WAIT + "cat /tmp/count")).stdout.strip()
+        if text:
+            return int(text)
+    raise AssertionError("it does not count")
+
+
+async def test_a_copy_has_files_memory_and_processes_and_goes_its_own_way(face: Face, disk: str) -> None:
+    async with await face.create(name="source", disk=disk, env={"A": "1"}, labels={"team": "x"}) as box:
+        process = await box.spawn("n=1; while read line; do n=$((n*2)); echo $n; done")
+        await process.write("x\n")
+        await box.spawn(COUNTER)
+        before = await count(box)
+        await box.files.write("/workspace/file", "shared")
+        async with await box.fork(name="copy") as copy:
+            assert (copy.info["name"], copy.info["labels"], copy.state) == ("copy", {"team": "x"}, "running")
+            assert copy.id != box.id and copy.info["source"] == box.id
+            assert await count(copy) >= before
+            theirs = await copy.process(process.id)
+            await theirs.write("x\n", eof=True)
+            assert (await theirs.wait()).stdout == "2\n4\n"
+            await copy.files.write("/workspace/file", "copy's")
+            assert await box.files.read_text("/workspace/file") == "shared"
+            assert (await copy.exec("echo $A; cat /etc/machine-id")).stdout != (
+                await box.exec("echo $A; cat /etc/machine-id")
+            ).stdout
+            assert (await process.refresh())["state"] == "running"
+        await process.write("", eof=True)
+        assert (await process.wait()).stdout == "2\n"
+
+
+async def test_several_copies_at_once_have_their_names(face: Face) -> None:
+    async with await face.create() as box:
+        await box.files.write("/workspace/file", "x")
+        copies = await box.fork(3, name="try")
+        assert [copy.info["name"] for copy in copies] == ["try", "try-1", "try-2"]
+        for copy in copies:
+            assert await copy.files.read_text("/workspace/file") == "x"
+        with pytest.raises(NameTaken):
+            await box.fork(name="try-1")
+        with pytest.raises(InvalidRequest):
+            await box.fork(0)
+        for copy in copies:
+            await copy.delete()
+        assert await box.snapshots() == []
+
+
+async def test_a_snapshot_is_started_as_often_as_wanted_also_when_its_source_is_gone(
+    face: Face, world: World, disk: str
+) -> None:
+    async with await face.create(disk=disk, env={"SECRET": "x"}, labels={"a": "1"}) as box:
+        await box.spawn(COUNTER)
+        before = await count(box)
+        taken = await box.snapshot(name="saved")
+        assert (taken["state"], taken["mode"], taken["name"], taken["labels"]) == (
+            "ready",
+            "memory",
+            "saved",
+            {"a": "1"},
+        )
+        assert taken["sourceSandboxId"] == box.id and taken["storedBytes"] > 0 and taken["expiresAt"] is None
+        assert [one["id"] for one in await box.snapshots()] == [taken["id"]]
+    kill_keeper(world)
+    for number in range(2):
+        async with await face.create(snapshot=taken["id"], name=f"again-{number}") as again:
+            assert await count(again) >= before
+            assert (await again.exec("echo -$SECRET-")).stdout == "--\n" and again.info["labels"] == {"a": "1"}
+    with pytest.raises(InvalidRequest):
+        await face.create(snapshot=taken["id"], vcpu=7)
+    await again.delete_snapshot(taken["id"])
+    with pytest.raises(SnapshotNotFound):
+        await face.create(snapshot=taken["id"])
+
+
+async def test_a_disk_snapshot_boots_fresh_with_its_files(face: Face) -> None:
+    async with await face.create(disk="memory") as box:
+        with pytest.raises(CannotSave):
+            await box.snapshot(mode="disk")
+        assert (await box.exec("echo well")).stdout == "well\n"
+    async with await face.create(disk="layers") as box:
+        await box.files.write("/workspace/file", "kept")
+        await box.spawn("sleep 1000")
+        taken = await box.snapshot(mode="disk", retention_days=3)
+        assert taken["mode"] == "disk" and taken["expiresAt"] > taken["createdAt"]
+        async with await face.create(snapshot=taken["id"]) as fresh:
+            assert await fresh.files.read_text("/workspace/file") == "kept"
+            assert (await fresh.processes()) == []
+        await box.delete_snapshot(taken["id"])
+
+
+async def test_a_restore_keeps_the_id_and_can_be_taken_back(face: Face, world: World, disk: str) -> None:
+    async with await face.create(name="one", disk=disk, env={"A": "1"}) as box:
+        await box.files.write("/workspace/file", "first")
+        process = await box.spawn("sleep 1000")
+        taken = await box.snapshot()
+        await box.files.write("/workspace/file", "second")
+        await process.kill()
+        await box.restore(taken)
+        assert (box.state, box.info["name"], box.info["lastSnapshot"]) == ("running", "one", taken["id"])
+        assert await box.files.read_text("/workspace/file") == "first"
+        assert (await process.refresh())["state"] == "running"
+        assert (await box.exec("echo $A")).stdout == "1\n"
+        await box.restore(box.info["undoSnapshotId"])
+        assert await box.files.read_text("/workspace/file") == "second"
+        assert (await process.refresh())["state"] == "killed"
+        kill_keeper(world)
+        assert await box.files.read_text("/workspace/file") == "second"
+        for snapshot in await box.snapshots():
+            await box.delete_snapshot(snapshot["id"])
+
+
+async def test_a_paused_source_stays_paused(face: Face, disk: str) -> None:
+    async with await face.create(disk=disk) as box:
+        await box.spawn(COUNTER)
+        await count(box)
+        await box.pause()
+        async with await box.fork() as copy:
+            assert copy.state == "running" and await count(copy) > 0
+        taken = await box.snapshot()
+        assert (await box.refresh()).state == "paused"
+        await box.delete_snapshot(taken["id"])
+        assert await count(box) > 0
+
+
+async def test_a_spoiled_snapshot_is_refused_and_the_running_one_goes_on(face: Face, world: World) -> None:
+    async with await face.create() as box:
+        await box.files.write("/workspace/file", "alive")
+        taken = await box.snapshot()
+        for path in world.directory.snapshot(taken["id"]).rglob("*"):
+            if path.is_file() and path.name != "snapshot.json":
+                path.write_bytes(path.read_bytes()[:100])
+        with pytest.raises(SnapshotDamaged):
+            await box.restore(taken["id"])
+        with pytest.raises(TakebackError):
+            await face.create(snapshot=taken["id"])
+        assert await box.files.read_text("/workspace/file") == "alive"
+        for snapshot in await box.snapshots():
+            await box.delete_snapshot(snapshot["id"])
+
+
+async def test_output_under_way_survives_a_copy_of_its_machine(one: Face, disk: str) -> None:
+    async with await one.create(disk=disk) as box:
+        whole = asyncio.create_task(box.exec("for i in $(seq 1 200); do echo line $i; sleep 0.005; done"))
+        copies = []
+        for _ in range(3):
+            copies.append(await box.fork())
+        assert (await whole).stdout == "".join(f"line {number}\n" for number in range(1, 201))
+        for copy in copies:
+            assert (await copy.exec("echo well")).stdout == "well\n"
+            await copy.delete()
