@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from takeback.errors import Damaged
+from takeback.files import packs
 from takeback.host import process
 from takeback.host.git import Git, checked
 
@@ -23,7 +24,7 @@ _PACKS = 60  # more packs than this are rolled up
 _ASK_AT_ONCE = 400  # the answers to these fit into a pipe, so that neither side waits for the other
 _FLUSH_BYTES = 48 * 1024 * 1024
 _KEEP, _KEEP_BELOW = 2000, 8192  # small objects kept in memory: how many, up to which size in bytes
-_TYPES = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+_TYPES = (b"commit", b"tree", b"blob", b"tag")
 
 
 class Objects:
@@ -75,7 +76,7 @@ class Objects:
     def find(self, expression: bytes) -> tuple[str, bytes] | None:
         """Return (type, content) of a git object expression without NUL or newline, or None when there is none."""
         heads = self._ask(b"contents", [expression])
-        if not heads or len(heads[0]) != 3 or heads[0][1].decode() not in _TYPES:
+        if not heads or len(heads[0]) != 3 or heads[0][1] not in _TYPES:
             return None
         assert self._cat is not None and self._cat.stdout is not None
         size = int(heads[0][2])
@@ -228,26 +229,29 @@ class Objects:
             raise
 
     def _write_pack(self) -> None:
-        digest = hashlib.new(self.format, usedforsecurity=False)
-        with tempfile.TemporaryFile(dir=self._dir) as file:
-
-            def put(data: bytes) -> None:
-                digest.update(data)
-                file.write(data)
-
-            put(b"PACK" + (2).to_bytes(4, "big") + len(self._pending).to_bytes(4, "big"))
-            for kind, data in self._pending.values():
-                put(_pack_header(_TYPES[kind], len(data)))
-                put(zlib.compress(data, 1))
-            file.write(digest.digest())
-            file.flush()
-            os.lseek(file.fileno(), 0, os.SEEK_SET)
-            self.git.run("index-pack", "--stdin", stdin=file.fileno())
+        records = ((name, kind, data) for name, (kind, data) in self._pending.items())
+        pack, index, checksum = packs.encode(records, self.format)
+        target = os.path.join(self._dir, b"pack", b"pack-" + checksum.encode())
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        for content, suffix in ((pack, b".pack"), (index, b".idx")):  # the index last: git looks for that
+            fd, temp = tempfile.mkstemp(prefix=b"tmp_pack_", dir=os.path.dirname(target))
+            try:
+                try:
+                    _write_all(fd, content)
+                    os.fsync(fd)
+                    os.fchmod(fd, 0o444)
+                finally:
+                    os.close(fd)
+                os.rename(temp, target + suffix)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temp)
+                raise
 
     def _roll_up(self) -> None:
         """Join small packs into bigger ones (git-repack(1), --geometric), so that their number stays small."""
-        packs = os.listdir(os.path.join(self._dir, b"pack"))
-        if sum(name.endswith(b".pack") for name in packs) - sum(name.endswith(b".keep") for name in packs) > _PACKS:
+        there = os.listdir(os.path.join(self._dir, b"pack"))
+        if sum(name.endswith(b".pack") for name in there) - sum(name.endswith(b".keep") for name in there) > _PACKS:
             self.git.run("repack", "-d", "-q", "--geometric=2")
 
 
@@ -274,18 +278,6 @@ def receive_pack(
             git.run("unpack-objects", "-q", stdin=file.fileno())
         else:
             git.run("index-pack", "--stdin", stdin=file.fileno())
-
-
-def _pack_header(kind: int, size: int) -> bytes:
-    byte = (kind << 4) | (size & 15)
-    size >>= 4
-    out = bytearray()
-    while size:
-        out.append(byte | 0x80)
-        byte = size & 0x7F
-        size >>= 7
-    out.append(byte)
-    return bytes(out)
 
 
 def _holds(path: bytes, content: bytes) -> bool:

@@ -78,7 +78,8 @@ def _finish(workspace: Workspace, recorder: Recorder, journal: Journal, applier:
         )
     after = checkpoints.take(
         workspace, recorder, text=f"after {journal.kind} {' '.join(journal.targets)}", state=state,
-        session=journal.session, task=journal.task, just_scanned=_touched(journal.plan), own=True,
+        session=journal.session, task=journal.task, just_scanned=_touched(journal.plan),
+        same_git=not journal.plan.git, own=True,
     )  # fmt: skip
     event = record(workspace, recorder, journal, after.id)
     journals.clear(workspace)
