@@ -26,6 +26,6 @@ def make(name: str, directory: MachinesDir, search: str) -> Engine:
         return GVisor(install.find(directory.engine, search).path, directory)
     if name == "fake":
         # By name: for tests of what is above an engine, and nothing of the product may depend on it.
-        fake: Engine = importlib.import_module("takeback.machines.engines.fake").Fake(directory)
+        fake: Engine = importlib.import_module("takeback.machines.engines.fake").Fake(directory.root / "passing")
         return fake
     raise Unsupported(what=f"the engine {name!r}", next=f"there are: {', '.join(NAMES)}")

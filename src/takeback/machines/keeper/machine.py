@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from takeback.errors import (
+    EngineFailed,
     MachineRefused,
     NotPaused,
     SandboxPaused,
@@ -196,7 +197,12 @@ class Life:
     async def start_from(self, saved: Saved) -> None:
         """Bring it up from a snapshot for the first time. Raises what the engine raises, with nothing left."""
         async with self._lock:
-            await self._boot(self.engine.restore, self.machine, saved)
+            try:
+                await self._boot(self.engine.restore, self.machine, saved)
+            except EngineFailed as error:
+                # One restore in hundreds dies in the engine; nothing is left of it, so it can be repeated.
+                log.warning("sandbox %s: %s; once more", self.record.id, error)
+                await self._boot(self.engine.restore, self.machine, saved)
 
     async def replace(self, saved: Saved, snapshot_id: str) -> Machine:
         """Put it to a snapshot; return the machine it was, still to be removed.
@@ -214,14 +220,10 @@ class Life:
             )
             fresh = machine_of(record, self._registry.folder(record.id))
             try:
-                fresh.folder.mkdir(mode=0o700)
-                _make_fifos(fresh.stdio)
-                await _threaded(self.engine.restore, fresh, saved)
-                link = await _open(fresh, record, _BOOT_SECONDS)
-            except BaseException:
-                await _threaded(self.engine.remove, fresh)
-                shutil.rmtree(fresh.folder, ignore_errors=True)
-                raise
+                link = await self._bring_up(fresh, record, saved)
+            except EngineFailed as error:
+                log.warning("sandbox %s: %s; once more", self.record.id, error)
+                link = await self._bring_up(fresh, record, saved)
             old = self.machine
             self._detach("it was put to a snapshot")
             self.machine, self.record, self._link = fresh, record, link
@@ -229,6 +231,18 @@ class Life:
             now = self.active_ns = self._now_ns()
             self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0)
             return old
+
+    async def _bring_up(self, fresh: Machine, record: SandboxRecord, saved: Saved) -> Link:
+        """Restore a replacement beside the machine that runs; of one that fails nothing is left."""
+        try:
+            fresh.folder.mkdir(mode=0o700)
+            _make_fifos(fresh.stdio)
+            await _threaded(self.engine.restore, fresh, saved)
+            return await _open(fresh, record, _BOOT_SECONDS)
+        except BaseException:
+            await _threaded(self.engine.remove, fresh)
+            shutil.rmtree(fresh.folder, ignore_errors=True)
+            raise
 
     async def drop(self, old: Machine) -> None:
         """Remove a machine that was replaced."""
