@@ -6,7 +6,6 @@ Does not cover: git's state (see test_same_kinds_git), the order of undo (see te
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from tests.support import tree
 from tests.support.cli import Home, Project
 from tests.support.content import damage, fill_plain, fill_repository
+from tests.support.immutable import immutable
 
 KINDS = pytest.mark.parametrize("kind", ["repo", "plain"])
 
@@ -349,15 +349,13 @@ def test_a_restore_that_may_not_write_refuses_before_it_changes_anything(user: H
 def test_an_immutable_file_stops_a_restore_before_it_changes_anything(repo: Project) -> None:
     kept = repo.checkpoint()
     repo.sh("echo x > src/app.py; echo x > README.md; rm CHANGES")
-    if subprocess.run(["chattr", "+i", repo.at("README.md")], capture_output=True, check=False).returncode != 0:
-        pytest.skip("this filesystem or account has no immutable files")
-    try:
+    with immutable(repo.at("README.md")) as can:
+        if not can:
+            pytest.skip("this filesystem or account has no immutable files")
         then = repo.moment()
         refused = repo.tb("restore", kept, check=False)
         assert refused.code == 1 and "README.md" in refused.text
         assert then.changes() == []
-    finally:
-        subprocess.run(["chattr", "-i", repo.at("README.md")], check=True)
     repo.tb("restore", kept)
     assert repo.read("README.md").startswith(b"# Project")
 

@@ -180,9 +180,10 @@ def test_an_undo_and_a_redo_without_room_change_nothing(repo: Project, disk: Dis
     assert before.changes() != []
 
 
-def test_reading_commands_work_on_a_full_disk(repo: Project, disk: Disk) -> None:
+@pytest.mark.parametrize("room", [64 << 10, 0])
+def test_reading_commands_work_on_a_full_disk(repo: Project, disk: Disk, room: int) -> None:
     id = repo.checkpoint()
-    disk.fill(64 << 10)
+    disk.fill(room)
     for args in (("status",), ("log",), ("show", id), ("du",)):
         repo.tb(*args)
     assert any(one.startswith("disk:") for one in doctor_says(repo))

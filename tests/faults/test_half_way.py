@@ -5,13 +5,13 @@ Does not cover: kills (`test_kill`) and full disks (`test_disk_full`).
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import Project
 from tests.support.content import damage, make_dirty
+from tests.support.immutable import immutable
 
 from .killing import doctor_says, leftovers
 
@@ -45,15 +45,13 @@ def test_a_file_that_cannot_be_replaced_puts_everything_back(repo: Project) -> N
     make_dirty(repo)
     damage(repo)
     before = repo.moment()
-    if os.system(f"chattr +i {repo.root}/data/windows.txt 2>/dev/null") != 0:
-        pytest.skip("no immutable files here")
-    try:
+    with immutable(repo.at("data/windows.txt")) as can:
+        if not can:
+            pytest.skip("no immutable files here")
         result = repo.tb("restore", id, "--yes", check=False)
         assert result.error == "cannot-write", result.text
         assert before.changes() == []
         assert leftovers(repo) == []
-    finally:
-        os.system(f"chattr -i {repo.root}/data/windows.txt")
     repo.tb("restore", id, "--yes")
     repo.tb("undo", "--yes")
     assert before.changes() == []

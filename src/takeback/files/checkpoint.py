@@ -49,19 +49,23 @@ def take(
     state: bool = True,
     only: Iterable[bytes] | None = None,
     just_scanned: Iterable[bytes] | None = None,
+    same_git: bool = False,
     own: bool = False,
 ) -> CheckpointResult:
     """Save the worktree now; the caller holds its lock.
 
     `only` names the paths a coming step can touch: the rest is believed as last seen, and the checkpoint says so.
-    `just_scanned` names what was written since a scan under this same lock: the rest is known, and it is a full one.
+    `just_scanned` names what was written since a scan under this same lock: the rest is known, and it is a full one;
+    `same_git`: and nothing was written in the repository.
     `own`: taken for a step or a restore, so that a plain `undo` does not take it for one somebody asked for.
     Raises TooBig before anything is copied, DiskFull, GitFailed, Damaged.
     """
     started = time.monotonic()
     try:
         known = only if only is not None else just_scanned
-        asked = _Asked(text, session, task, state, None if known is None else list(known), only is not None, own)
+        asked = _Asked(
+            text, session, task, state, None if known is None else list(known), only is not None, own, same_git
+        )
         try:
             result = _take(workspace, recorder, asked)
         except (Damaged, GitFailed):
@@ -98,6 +102,7 @@ class _Asked:
     paths: list[bytes] | None
     partial: bool
     own: bool
+    same_git: bool = False
 
 
 def peek(workspace: Workspace, recorder: Recorder, *, state: bool) -> tuple[Checkpoint, Parts]:
@@ -143,7 +148,7 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
         paths = None  # all below a folder is meant, and only a scan finds it
     partial = paths is not None and asked.partial
     saved = GitSaved()
-    if partial:
+    if partial or (asked.same_git and paths is not None):
         saved = _reused(cursor.git)
     elif w.has_git:
         saved = _save_git(w, cursor)

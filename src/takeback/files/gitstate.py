@@ -145,7 +145,7 @@ class GitState:
         entries = cursor.git.get("entries")
         wanted = [*tips, *kept]
         if not first:
-            wanted = sorted(self._store.missing(wanted))
+            wanted = sorted(self._objects.missing(wanted))
         if entries and (first or entries != old_entries):
             wanted.append(entries)
         if wanted:
@@ -180,7 +180,7 @@ class GitState:
 
     def _tree_of_head(self) -> list[str]:
         out = self._user.run("rev-parse", "-q", "--verify", "HEAD^{tree}", ok=(0, 1, 128)).decode().strip()
-        return [] if not out or self._store.missing([out]) else [out]
+        return [] if not out or self._objects.missing([out]) else [out]
 
     def _write_keep(self, tips: Iterable[str]) -> str:
         missing = self._store.missing(tips)

@@ -10,18 +10,21 @@ import hashlib
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from takeback.errors import Damaged
+from takeback.files import packs
 from takeback.host import process
 from takeback.host.git import Git, checked
 
 _UNPACK_BELOW = 150  # fewer objects than this, received as a pack, are kept as single files
 _PACK_FROM = 24  # more new objects than this become one pack: to make a file costs more than to write it
 _PACKS = 60  # more packs than this are rolled up
+_ASK_AT_ONCE = 400  # the answers to these fit into a pipe, so that neither side waits for the other
 _FLUSH_BYTES = 48 * 1024 * 1024
-_TYPES = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+_KEEP, _KEEP_BELOW = 2000, 8192  # small objects kept in memory: how many, up to which size in bytes
+_TYPES = (b"commit", b"tree", b"blob", b"tag")
 
 
 class Objects:
@@ -35,6 +38,7 @@ class Objects:
         self._dir = os.path.join(git.git_dir, b"objects")
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_bytes = 0
+        self._lately: dict[str, tuple[str, bytes]] = {}  # a folder is read once by each of several comparisons
         self._cat: process.Pipe | None = None
 
     def close(self) -> None:
@@ -51,8 +55,8 @@ class Objects:
 
         Raises Damaged when it is missing, unreadable or of another type.
         """
-        waiting = self._pending.get(name)
-        if waiting is not None:
+        waiting = self._pending.get(name) or self._lately.get(name)
+        if waiting is not None and waiting[0] == kind:
             return waiting[1]
         found = self.find(name.encode())
         if found is None or found[0] != kind:
@@ -63,29 +67,42 @@ class Objects:
             )
         if self._name(kind, found[1]) != name:  # git checks a stream's own checksum, not the name
             raise Damaged(what=f"object {name}", detail="not what was saved", next="`takeback doctor`")
+        if len(found[1]) <= _KEEP_BELOW:
+            if len(self._lately) >= _KEEP:
+                self._lately.clear()
+            self._lately[name] = found
         return found[1]
 
     def find(self, expression: bytes) -> tuple[str, bytes] | None:
         """Return (type, content) of a git object expression without NUL or newline, or None when there is none."""
+        heads = self._ask(b"contents", [expression])
+        if not heads or len(heads[0]) != 3 or heads[0][1] not in _TYPES:
+            return None
+        assert self._cat is not None and self._cat.stdout is not None
+        size = int(heads[0][2])
+        data = self._cat.stdout.read(size)
+        self._cat.stdout.read(1)
+        return (heads[0][1].decode(), data) if len(data) == size else None
+
+    def _ask(self, command: bytes, expressions: Sequence[bytes]) -> list[list[bytes]]:
+        """Return the words of git's answer to each; fewer answers when it died, as it does on a corrupt object."""
         if self._cat is None or self._cat.poll() is not None:
             self.close()
-            self._cat = self.git.pipe("cat-file", "--batch")
+            self._cat = self.git.pipe("cat-file", "--batch-command")
         assert self._cat.stdin is not None and self._cat.stdout is not None
+        heads: list[list[bytes]] = []
         try:
-            self._cat.stdin.write(expression + b"\n")
+            self._cat.stdin.write(b"".join(b"%b %b\n" % (command, expression) for expression in expressions))
             self._cat.stdin.flush()
-            head = self._cat.stdout.readline().split()
-            if len(head) != 3 or head[1].decode() not in _TYPES:
-                if not head:  # it died on a corrupt object
+            for _ in expressions:
+                head = self._cat.stdout.readline().split()
+                if not head:
                     self.close()
-                return None
-            size = int(head[2])
-            data = self._cat.stdout.read(size)
-            self._cat.stdout.read(1)
+                    break
+                heads.append(head)
         except OSError:
             self.close()
-            return None
-        return (head[1].decode(), data) if len(data) == size else None
+        return heads
 
     def is_whole(self, name: str) -> bool:
         """Whether the store has this object and it is what its name says."""
@@ -144,13 +161,17 @@ class Objects:
         wanted = list(dict.fromkeys(names))
         result = {name: len(self._pending[name][1]) for name in wanted if name in self._pending}
         rest = [name for name in wanted if name not in result]
-        if rest:
-            out = self.git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed="\n".join(rest).encode())
-            for line in out.splitlines():
-                parts = line.split()
-                if len(parts) == 2 and parts[1].isdigit():
-                    result[parts[0].decode()] = int(parts[1])
+        for start in range(0, len(rest), _ASK_AT_ONCE):
+            asked = rest[start : start + _ASK_AT_ONCE]
+            for name, head in zip(asked, self._ask(b"info", [name.encode() for name in asked]), strict=False):
+                if len(head) == 3:
+                    result[name] = int(head[2])
         return result
+
+    def missing(self, names: Iterable[str]) -> set[str]:
+        """Return those names the store has no object for."""
+        wanted = set(names)
+        return wanted - self.sizes(wanted).keys()
 
     def flush(self) -> None:
         """Put everything queued on disk.
@@ -208,26 +229,29 @@ class Objects:
             raise
 
     def _write_pack(self) -> None:
-        digest = hashlib.new(self.format, usedforsecurity=False)
-        with tempfile.TemporaryFile(dir=self._dir) as file:
-
-            def put(data: bytes) -> None:
-                digest.update(data)
-                file.write(data)
-
-            put(b"PACK" + (2).to_bytes(4, "big") + len(self._pending).to_bytes(4, "big"))
-            for kind, data in self._pending.values():
-                put(_pack_header(_TYPES[kind], len(data)))
-                put(zlib.compress(data, 1))
-            file.write(digest.digest())
-            file.flush()
-            os.lseek(file.fileno(), 0, os.SEEK_SET)
-            self.git.run("index-pack", "--stdin", stdin=file.fileno())
+        records = ((name, kind, data) for name, (kind, data) in self._pending.items())
+        pack, index, checksum = packs.encode(records, self.format)
+        target = os.path.join(self._dir, b"pack", b"pack-" + checksum.encode())
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        for content, suffix in ((pack, b".pack"), (index, b".idx")):  # the index last: git looks for that
+            fd, temp = tempfile.mkstemp(prefix=b"tmp_pack_", dir=os.path.dirname(target))
+            try:
+                try:
+                    _write_all(fd, content)
+                    os.fsync(fd)
+                    os.fchmod(fd, 0o444)
+                finally:
+                    os.close(fd)
+                os.rename(temp, target + suffix)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temp)
+                raise
 
     def _roll_up(self) -> None:
         """Join small packs into bigger ones (git-repack(1), --geometric), so that their number stays small."""
-        packs = os.listdir(os.path.join(self._dir, b"pack"))
-        if sum(name.endswith(b".pack") for name in packs) - sum(name.endswith(b".keep") for name in packs) > _PACKS:
+        there = os.listdir(os.path.join(self._dir, b"pack"))
+        if sum(name.endswith(b".pack") for name in there) - sum(name.endswith(b".keep") for name in there) > _PACKS:
             self.git.run("repack", "-d", "-q", "--geometric=2")
 
 
@@ -254,18 +278,6 @@ def receive_pack(
             git.run("unpack-objects", "-q", stdin=file.fileno())
         else:
             git.run("index-pack", "--stdin", stdin=file.fileno())
-
-
-def _pack_header(kind: int, size: int) -> bytes:
-    byte = (kind << 4) | (size & 15)
-    size >>= 4
-    out = bytearray()
-    while size:
-        out.append(byte | 0x80)
-        byte = size & 0x7F
-        size >>= 7
-    out.append(byte)
-    return bytes(out)
 
 
 def _holds(path: bytes, content: bytes) -> bool:

@@ -78,9 +78,17 @@ def _finish(workspace: Workspace, recorder: Recorder, journal: Journal, applier:
         )
     after = checkpoints.take(
         workspace, recorder, text=f"after {journal.kind} {' '.join(journal.targets)}", state=state,
-        session=journal.session, task=journal.task, just_scanned=_touched(journal.plan), own=True,
+        session=journal.session, task=journal.task, just_scanned=_touched(journal.plan),
+        same_git=not journal.plan.git, own=True,
     )  # fmt: skip
-    event = recorder.event(
+    event = record(workspace, recorder, journal, after.id)
+    journals.clear(workspace)
+    return event
+
+
+def record(workspace: Workspace, recorder: Recorder, journal: Journal, after: str) -> Event:
+    """Append the event of an operation that led to the checkpoint `after`."""
+    return recorder.event(
         journal.kind,
         lambda id: Event(
             seq=0,
@@ -91,14 +99,12 @@ def _finish(workspace: Workspace, recorder: Recorder, journal: Journal, applier:
             session=journal.session,
             task=journal.task,
             before=journal.own,
-            after=after.id,
+            after=after,
             targets=journal.targets,
             text=journal.text,
             data=journal.data,
         ),
     )
-    journals.clear(workspace)
-    return event
 
 
 def _touched(plan: Plan) -> list[bytes] | None:

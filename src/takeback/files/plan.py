@@ -17,10 +17,11 @@ from takeback.files import checkpoint as checkpoints
 from takeback.files import names, tree
 from takeback.files.checkpoint import Parts
 from takeback.files.gitrestore import GitPlan
-from takeback.files.listing import Listing
+from takeback.files.listing import Listing, split_ignored
 from takeback.files.objects import Objects
 from takeback.files.tree import TreeEditor
 from takeback.files.workspace import Workspace
+from takeback.host.process import Child
 from takeback.model import Action, Checkpoint, Entry, Kind, NotCovered
 
 Pairs = dict[bytes, tuple[Entry | None, Entry | None]]
@@ -221,11 +222,14 @@ def check_share(workspace: Workspace, plan: Plan, total: int, yes: bool) -> None
         raise TooManyDeletes(deletes=deletes, total=total, share=settings.delete_share)
 
 
-def newer_outputs(workspace: Workspace, wanted: Snapshot) -> bool:
-    """Whether build outputs newer than the checkpoint stay: `make` would take them for up to date."""
+def newer_outputs(workspace: Workspace, wanted: Snapshot, ignored: Child | None = None) -> bool:
+    """Whether build outputs newer than the checkpoint stay: `make` would take them for up to date.
+
+    `ignored` is the listing of ignored paths if it was started before, since it takes as long as `git status`.
+    """
     roots = [item.path for item in wanted.not_covered]
     if not wanted.has_state:
-        roots += sorted(workspace.scanner.listing.ignored_roots())
+        roots += sorted(split_ignored(ignored or workspace.scanner.listing.start_ignored()))
     budget = 2000
     since = wanted.checkpoint.at_ns
     pending = [workspace.real(path) for path in roots]

@@ -22,6 +22,7 @@ from takeback.files.plan import Plan, Snapshot
 from takeback.files.record import Recorder
 from takeback.files.workspace import Workspace
 from takeback.host import proc
+from takeback.host.process import Child
 from takeback.model import Checkpoint, CheckpointResult, EventKind, Kind, NotCovered, RestoreResult
 
 
@@ -88,6 +89,15 @@ def take_own(w: Workspace, recorder: Recorder, text: str, *, state: bool) -> tup
 
 def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tuple[bytes, ...], *, refs: bool) -> Plan:
     """Return the plan that leads from one checkpoint to another."""
+    if wanted.has_state or now.parts.files == wanted.parts.files:
+        return _plan(workspace, now, wanted, chosen, refs, None)
+    with workspace.scanner.listing.start_ignored() as ignored:  # side by side with all the rest
+        return _plan(workspace, now, wanted, chosen, refs, ignored)
+
+
+def _plan(
+    workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tuple[bytes, ...], refs: bool, ignored: Child | None
+) -> Plan:
     plan = Plan()
     pairs, plan.touches_state = plans.between(workspace, now, wanted)
     plan.paths = {
@@ -107,7 +117,7 @@ def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tup
         if entry is not None and entry.is_dir:
             plan.folder_times[path] = entry.mtime_ns
     if any(pair[1] is not None and not pair[1].is_dir for pair in plan.paths.values()):
-        plan.fresh_times = plans.newer_outputs(workspace, wanted)
+        plan.fresh_times = plans.newer_outputs(workspace, wanted, ignored)
         if plan.fresh_times:
             plan.notes.append(
                 "changed files get the present time: ignored build outputs newer than the checkpoint stay"

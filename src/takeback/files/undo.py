@@ -22,12 +22,12 @@ from takeback.files import plan as plans
 from takeback.files.apply import Applier
 from takeback.files.gitrestore import held_elsewhere, lost_objects
 from takeback.files.journal import Journal
-from takeback.files.operation import carry_out
+from takeback.files.operation import carry_out, record
 from takeback.files.plan import Plan, Snapshot
 from takeback.files.record import Recorder
 from takeback.files.restore import leave_out_databases, name_holders, plan_new_git, restore, take_own
 from takeback.files.workspace import Workspace
-from takeback.model import Checkpoint, Entry, Event, EventKind, NotCovered, RestoreResult
+from takeback.model import Checkpoint, Entry, EventKind, NotCovered, RestoreResult
 from takeback.timeline import algebra
 from takeback.timeline.fold import Done, Scope, Timeline
 
@@ -118,30 +118,10 @@ def _run(
     plans.check_share(w, plan, own.files, options.yes)
     data = {"partial": True} if plan.conflicts else {}
     journal = Journal(plan, kind, own.id, ids, first.text, scope.session, scope.task, data)
-    event = carry_out(w, recorder, journal, state=state) if plan else _nothing(w, recorder, journal)
+    event = carry_out(w, recorder, journal, state=state) if plan else record(w, recorder, journal, own.id)
     if not (plan or plan.conflicts or plan.shared or plan.not_undone or plan.not_covered):
         result = replace(result, notes=(*result.notes, f"{' '.join(ids)} changed nothing, so there was nothing to do"))
     return replace(result, id=event.id, undo_with=back)
-
-
-def _nothing(w: Workspace, recorder: Recorder, journal: Journal) -> Event:
-    return recorder.event(
-        journal.kind,
-        lambda id: Event(
-            seq=0,
-            id=id,
-            kind=journal.kind,
-            at_ns=w.now_ns(),
-            worktree=w.dir.key,
-            session=journal.session,
-            task=journal.task,
-            before=journal.own,
-            after=journal.own,
-            targets=journal.targets,
-            text=journal.text,
-            data=journal.data,
-        ),
-    )
 
 
 def _ends(w: Workspace, recorder: Recorder, done: Done, kind: EventKind) -> tuple[Snapshot, Snapshot]:

@@ -88,7 +88,9 @@ def require(noted: Path) -> None:
         pass
     version()
     try:
-        atomic.write_bytes(noted, this, durable=False)
+        # In place: a part of it is not taken for the whole, and a temporary file could be left by a kill.
+        with open(os.open(noted, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(this)
     except OSError:
         pass  # asked again next time
 

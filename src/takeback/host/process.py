@@ -102,6 +102,14 @@ class Child:
             _running.discard(self._popen)
         return Finished(self._popen.returncode, out or b"", err or b"")
 
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._popen in _running:  # nobody wants its output any more
+            _running.discard(self._popen)
+            end(self._popen)
+
 
 def start(
     argv: Sequence[str | bytes],

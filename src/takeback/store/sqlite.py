@@ -43,20 +43,25 @@ class SqliteStore:
                 create_if_missing(path)
         if not path.exists():
             raise self._damaged("the file is missing")
-        with self._errors():
-            # mode=rw: a file that goes away in between must not come back as an empty database.
-            self._db = sqlite3.connect(
-                path.absolute().as_uri() + "?mode=rw",
-                uri=True,
-                timeout=wait,
-                isolation_level=None,
-                cached_statements=32,
-            )
+        self._db = self._connect(wait)
         try:
-            self._format = self._look()
+            try:
+                self._format = self._look()
+            except DiskFull:
+                # No room for the file that readers share. Alone, SQLite keeps that index in memory.
+                self._db.close()
+                self._db = self._connect(wait)
+                self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self._format = self._look()
         except BaseException:
             self._db.close()
             raise
+
+    def _connect(self, wait: float) -> sqlite3.Connection:
+        with self._errors():
+            # mode=rw: a file that goes away in between must not come back as an empty database.
+            uri = self.path.absolute().as_uri() + "?mode=rw"
+            return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, cached_statements=32)
 
     def _look(self) -> int:
         with self._errors():

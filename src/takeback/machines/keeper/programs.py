@@ -71,7 +71,9 @@ def command_of(record: SandboxRecord, request: Mapping[str, Any], *, session: bo
 
 def environment(record: SandboxRecord, account: Account) -> dict[str, str]:
     """Return the environment a command has before its own: the image's, the user's, the sandbox's."""
-    path = f"{record.base.workdir.rstrip('/')}/.local/bin:{record.base.env.get('PATH', _PATH)}"
+    path, own = record.base.env.get("PATH", _PATH), f"{record.base.workdir.rstrip('/')}/.local/bin"
+    if own not in path.split(":"):
+        path = f"{own}:{path}"
     mine = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "PATH": path}
     return {"LANG": "C.UTF-8", **record.base.env, **mine, **record.env}
 
