@@ -166,3 +166,16 @@ async def test_leaving_a_stream_early_leaves_the_command_running(face: Face) -> 
                 break
         await stream.aclose()
         assert await sleeping(box) == 1
+
+
+async def test_listing_links_of_the_image_complains_about_nothing(face: Face) -> None:
+    async with await face.create() as box:
+        listed = await box.exec("ls -l /bin /etc/alternatives")
+        assert (listed.exit_code, listed.stderr) == (0, "")
+
+
+async def test_sudo_needs_no_password_and_gives_the_exit_code_and_streams(face: Face) -> None:
+    async with await face.create() as box:
+        result = await box.exec("echo text | sudo sh -c 'id -u; cat; echo err >&2; exit 7'")
+        assert (result.exit_code, result.stdout, result.stderr) == (7, "0\ntext\n", "err\n")
+        assert (await box.exec("sudo -u runtime id -un")).stdout == "runtime\n"

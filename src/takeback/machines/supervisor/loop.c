@@ -192,6 +192,8 @@ static void prepare(void) {
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     else
         sudo_listener = sudo_listen();
+    if (getpid() == 1)
+        xattr_mend();
     umask(022);
     (void)!chdir("/");
 }

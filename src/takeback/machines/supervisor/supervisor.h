@@ -95,6 +95,9 @@ void put_ending(struct body *body, const struct process *process);
 void spawn(uint32_t id, const uint8_t *body, size_t length);
 extern struct rlimit files_limit;
 
+/* xattr.c: keeps a fault of the engine from the programs inside; for PID 1 */
+void xattr_mend(void);
+
 /* output.c: the children's output. */
 bool process_readable(const struct process *process); /* there is room by the rule that holds processes back */
 void process_read(struct process *process, bool is_stderr);
