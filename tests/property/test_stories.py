@@ -22,6 +22,31 @@ STORIES: dict[str, Story] = {
         ("change", ("delete", b"d")),
         ("restore", 1, False, ()),
     ],
+    "a checkpoint is told of an ignored file": [
+        ("step", "A", True, (), ()),
+        ("checkpoint", "A", True, (b"build/o",)),
+        ("change", ("write", b"build/o", 0)),
+        ("restore", 1, False, ()),
+        ("undo", None, None, False, False),
+    ],
+    "a checkpoint is told of an ignored file that comes later": [
+        ("step", "A", True, (), ()),
+        ("checkpoint", "A", True, (b"build",)),
+        ("checkpoint", "A", True, (b"t.log", b"d/t.log")),
+        ("change", ("write", b"t.log", 1)),
+        ("change", ("write", b"build/o", 1)),
+        ("restore", 2, False, ()),
+        ("undo", None, None, False, False),
+    ],
+    "nothing has changed between checkpoints of other paths": [
+        ("checkpoint", "A", True),
+        ("checkpoint", "A", True, (b"a.txt",)),
+        ("checkpoint", "A", True, (b"d/x",)),
+        ("change", ("write", b"d/x", 1)),
+        ("restore", 2, False, ()),
+        ("checkpoint", "A", False, (b"d/x",)),
+        ("checkpoint", "A", False),
+    ],
 }
 
 

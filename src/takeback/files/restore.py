@@ -49,7 +49,8 @@ def restore(
     own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=state)
     chosen = tuple(paths) or checkpoint.only
     plan = make_plan(workspace, now, wanted, chosen, refs=refs)
-    if plans.unseen(workspace, now, plan.paths):
+    told = [path for path in checkpoint.only if plans.selected(path, chosen)]
+    if plans.unseen(workspace, now, [*plan.paths, *told]):
         state = True
         own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=True)
         plan = make_plan(workspace, now, wanted, chosen, refs=refs)
