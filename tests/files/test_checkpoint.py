@@ -63,3 +63,13 @@ def test_a_named_ignored_path_is_not_called_deleted_while_it_is_there(repo: Proj
     assert project.diff(kept.id)[0] == []
     repo.write("build/out/app.o", "wrecked\n")
     assert [change.path for change in project.diff(kept.id)[0]] == [b"build/out/app.o"]
+
+
+def test_a_restore_says_that_other_paths_than_the_named_ones_are_as_last_seen(plain: Project, opened: Open) -> None:
+    project = opened(plain)
+    project.checkpoint()
+    kept = project.checkpoint(paths=["README.md"])
+    plain.write("src/app.py", "wrecked\n")
+    plain.write("README.md", "wrecked\n")
+    assert any("only those" in note for note in project.restore(kept.id, dry_run=True).notes)
+    assert any("last seen" in note for note in project.restore(kept.id, ["src/app.py"], dry_run=True).notes)
