@@ -352,7 +352,8 @@ class Project:
             self._must_exist(chosen, first, second)
             return views.diff(self._w, first, second, chosen, text=text)
         with self._working("diff"):
-            now, parts = checkpoints.peek(self._w, self._recorder, state=first.has_state)
+            state = first.has_state or bool(first.checkpoint.only)  # it may hold ignored paths that it was told of
+            now, parts = checkpoints.peek(self._w, self._recorder, state=state)
             second = Snapshot(self._w, now, parts)
             self._must_exist(chosen, first, second)
             return views.diff(self._w, first, second, chosen, text=text)

@@ -185,10 +185,14 @@ def after_restore(
     *,
     state: bool,
     chosen: tuple[bytes, ...],
+    told: tuple[bytes, ...],
     refs: bool,
     fresh: bool,
 ) -> list[str]:
-    """Check a restore of the picture `saved` of the paths `chosen` (none: all)."""
+    """Check a restore of the picture `saved` of the paths `chosen` (none: all).
+
+    `told`: the paths that the checkpoint was told to look at; these it knows though they are ignored.
+    """
     problems: list[str] = []
     made_for: set[bytes] = set()
     for path in sorted(saved.tree.keys() | have.tree.keys() | got.tree.keys()):
@@ -200,6 +204,11 @@ def after_restore(
         elif state:
             if then != want:
                 problems.append(f"{path!r} should be {want} but is {then} (was {now})")
+        elif told and not selected(path, told):
+            pass  # as last seen, which need not be as it was
+        elif path in told and not (_is_dir(want) or _is_dir(now)):
+            if then != want and not (fresh and _same(then, want)):
+                problems.append(f"{path!r} was named and should be {want} but is {then} (was {now})")
         elif want is not None and not saved.is_ignored(path):
             if then != want and not (fresh and _same(then, want)) and not (want.is_dir and then == now):
                 problems.append(f"{path!r} should be {want} but is {then} (was {now})")

@@ -6,8 +6,6 @@ Does not cover: processes that write while takeback reads, other worktrees, subm
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -125,12 +123,6 @@ class Repository(Machine):
 
 class Folder(Machine):
     pass
-
-
-@pytest.fixture
-def top() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tb-property-") as folder:
-        yield Path(os.path.realpath(folder))
 
 
 def play_many(machine: type[Machine], top: Path, examples: int, steps: int, *, derandomize: bool) -> None:

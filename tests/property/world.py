@@ -129,7 +129,8 @@ class World:
             if have.get(path) == seen.tree.get(path):
                 continue
             if not state and path not in have and (seen.is_ignored(path) or seen.tree[path].is_dir):
-                continue
+                if path not in chosen:
+                    continue
             problems.append(f"{path!r}: {id} has {have.get(path)}, there is {seen.tree.get(path)}")
         assert not problems, f"{id} lies (state: {state}):\n" + "\n".join(problems)
 
@@ -156,6 +157,7 @@ class World:
         if done.new:
             self.keep(done.id, seen, state=kind_state, chosen=held.only)
         else:
+            assert not held.only or set(chosen) == set(held.only), f"{done.id} puts back {held.only}, not {chosen}"
             self.keep(done.id, seen, state=state and not chosen, chosen=chosen)
         self.asked = done.id
 
@@ -260,18 +262,29 @@ class World:
         self, saved: Saved, have: Picture, result: RestoreResult, *, refs: bool, chosen: tuple[bytes, ...]
     ) -> None:
         got = self.now()
-        self._check_own(result, have, saved.state)
+        self._check_own(result, have, got, saved.state)
         deed = Deed(result.id, None, have, self.tick(), saved.state, after=got, end=self.clock)
         self.deeds.append(deed)
         self._after(result.id, got, saved.state)
         fresh = any("present time" in note for note in result.notes)
         state = saved.state and not saved.chosen
-        chosen = chosen or saved.chosen
-        problems = expected.after_restore(saved.picture, have, got, state=state, chosen=chosen, refs=refs, fresh=fresh)
+        problems = expected.after_restore(
+            saved.picture, have, got, state=state, chosen=chosen or saved.chosen, told=saved.chosen, refs=refs,
+            fresh=fresh,
+        )  # fmt: skip
         assert not problems, f"restore of {result.targets} is not exact:\n" + "\n".join(problems)
 
-    def _check_own(self, result: RestoreResult, have: Picture, state: bool) -> None:
+    def _check_own(self, result: RestoreResult, have: Picture, got: Picture, state: bool) -> None:
+        """Check that the operation's own checkpoint has all that it replaced or deleted."""
         self.keep(result.checkpoint, have, state=state)
+        project = self.project(None)
+        own = Snapshot(project._w, project._checkpoint(result.checkpoint))
+        for path, node in have.tree.items():
+            if node.is_dir or got.tree.get(path) == node:
+                continue
+            entry = own.get(path)
+            kept = entry and picture.Node(entry.mode, entry.mtime_ns, entry.oid)
+            assert kept == node, f"{path!r} went {node} -> {got.tree.get(path)}, but {result.checkpoint} has {kept}"
 
     def _after(self, event: str, got: Picture, state: bool) -> None:
         """Check the checkpoint after a restore, undo or redo."""
@@ -386,7 +399,7 @@ class World:
             return
         assert deed is not None and result.targets == (deed.id,), f"{verb} took {result.targets}, not {deed}"
         got = self.now()
-        self._check_own(result, have, deed.state)
+        self._check_own(result, have, got, deed.state)
         at = self.tick()
         self.reversals.append(at)
         deed.undone_at = at if verb == "undo" else 0

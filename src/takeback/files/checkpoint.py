@@ -122,7 +122,7 @@ def _take(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     cursor = w.cursor
     last = recorder.timeline.checkpoint(cursor.last) if cursor.last else None
     named = asked.text != "" and not asked.own
-    if last is not None and _same(w.objects, last, parts, draft.kind) and not (named and last.text != asked.text):
+    if last is not None and _same(w.objects, last, parts, draft) and not (named and last.text != asked.text):
         w.save_cursor()
         return last, False, not_covered, parts.files or ""
     made = recorder.checkpoint(_write_parts(w.objects, parts), keep, draft, own=asked.own)
@@ -226,13 +226,15 @@ def _reused(known: dict[str, object]) -> GitSaved:
     return GitSaved(index=text("index"), refs=text("refs"), keep=text("keep"), unfinished=text("unfinished"))
 
 
-def _same(objects: Objects, last: Checkpoint, parts: Parts, kind: Kind) -> bool:
-    """Whether the last checkpoint already holds all of this one."""
+def _same(objects: Objects, last: Checkpoint, parts: Parts, draft: Checkpoint) -> bool:
+    """Whether the last checkpoint already holds all of this one, and a restore of it would put back the same paths."""
+    if set(last.only) != set(draft.only):
+        return False
     try:
         have = read_parts(objects, last)
     except Damaged:
         return False
-    if kind is Kind.STATE:
+    if draft.kind is Kind.STATE:
         return last.kind is Kind.STATE and have == parts
     if last.kind is Kind.STATE:
         return False  # its ignored files are of then, and nobody looked whether they still are

@@ -144,7 +144,6 @@ class _Walk:
         if base is None:
             db.execute("DELETE FROM folders")
         self._met: set[bytes] = set()
-        self._files: set[bytes] = set()  # met in a folder, where a row of an own is of an earlier folder or root
         self._skipped: list[NotCovered] = []
         self._changed = False
         self._copied = 0
@@ -243,8 +242,6 @@ class _Walk:
         all_trusted = own.st_ctime_ns < self._at
         for name, seen in listed:
             path = at + b"/" + name
-            if path in self._digests:
-                self._files.add(path)
             stamp = stamp_of(seen)
             if old_stamps.get(name) == stamp and self._editor.get(path) is not None:
                 stamps[name] = stamp
@@ -300,6 +297,10 @@ class _Walk:
             self._editor.remove(path)
             self._changed = True
 
+    def _is_folder(self, path: bytes) -> bool:
+        known = self._editor.get(path)
+        return known is not None and known.is_dir
+
     def finish(self) -> Walked:
         """Drop what was not met and write the tree."""
         for path in sorted(self._digests.keys() - self._met, reverse=True):
@@ -308,8 +309,8 @@ class _Walk:
             for child in self._editor.files_in(path):
                 if child not in self._met:
                     self._remove(child)
-            if path not in self._files:
-                self._remove(path)
+            if path.rpartition(b"/")[0] not in self._met or self._is_folder(path):
+                self._remove(path)  # a file in a folder that was met is the folder's, whose digest says it is there
             self._db.execute("DELETE FROM folders WHERE path = ?", (path,))
         if not self._changed:
             # Not in any tree yet, so the next walk must see them again.

@@ -112,7 +112,7 @@ class Listing:
                 nested.append(name[:-1])
             else:
                 found.files.add(name)
-        ignored = self.ignored_roots(spec)
+        ignored = set(_ignored(self.start_ignored(spec)))
         _walk_dirs(self._root, paths or [b""], ignored, set(nested), found)
         for path in nested:
             self._expand_nested(path, found)
@@ -174,9 +174,24 @@ def _entries(root: bytes, at: bytes) -> list[tuple[bytes, bool]]:
 
 
 def split_ignored(child: Child) -> set[bytes]:
-    """Return the answer of `start_ignored`."""
+    """Return the answer of `start_ignored`, each path once: not also what is below a directory of the answer.
+
+    Of a directory whose own .gitignore ignores all that is in it, such as a `.venv`, git names both.
+    """
+    result: set[bytes] = set()
+    above: bytes | None = None
+    for name in sorted(_ignored(child, slash=True)):
+        if above is not None and name.startswith(above):
+            continue
+        if name.endswith(b"/"):
+            above = name
+        result.add(name.rstrip(b"/"))
+    return result
+
+
+def _ignored(child: Child, *, slash: bool = False) -> list[bytes]:
     out = checked(("ls-files",), child.finish()).out
-    return {name.rstrip(b"/") for name in split(out) if not name.startswith(STAGE)}
+    return [name if slash else name.rstrip(b"/") for name in split(out) if not name.startswith(STAGE)]
 
 
 def _is_empty(path: bytes) -> bool:

@@ -119,13 +119,13 @@ class Snapshot:
     def unknown(self, others: Mapping[bytes, Entry]) -> set[bytes]:
         """Return those paths the checkpoint cannot know about: not covered, or ignored by its rules and without state.
 
-        `others` is what stands there at another time. Paths the checkpoint holds are known, of course.
+        Paths it holds or was told to look at are known, ignored or not. `others` is what stands there at another time.
         """
         asked = [path for path in others if self.get(path) is None]
         result = {path for path in asked if self.uncovered(path)}
         if not self.has_state:
             result |= {path for path in asked if path.startswith(b".git/") or path == b".git"}
-            rest = [path for path in asked if path not in result]
+            rest = [path for path in asked if path not in result and path not in self.checkpoint.only]
             result |= self._ignored(rest, [path for path in rest if others[path].is_dir])
         return result
 
@@ -160,6 +160,8 @@ def between(workspace: Workspace, now: Snapshot, wanted: Snapshot) -> tuple[Pair
     if now.has_state and wanted.has_state:
         state_keys = set(tree.diff(objects, now.parts.state, wanted.parts.state))
     keys |= state_keys
+    # Ignored ones among these may be in one's files and the other's state.
+    keys |= {path for one in (now, wanted) for path in one.checkpoint.only if not path.startswith(b".git/")}
     result: Pairs = {}
     for path in keys:
         one, two = now.get(path), wanted.get(path)

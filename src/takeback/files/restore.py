@@ -49,7 +49,8 @@ def restore(
     own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=state)
     chosen = tuple(paths) or checkpoint.only
     plan = make_plan(workspace, now, wanted, chosen, refs=refs)
-    if plans.unseen(workspace, now, plan.paths):
+    told = [path for path in checkpoint.only if plans.selected(path, chosen)]
+    if plans.unseen(workspace, now, [*plan.paths, *told]):
         state = True
         own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=True)
         plan = make_plan(workspace, now, wanted, chosen, refs=refs)
@@ -123,8 +124,13 @@ def _plan(
                 "changed files get the present time: ignored build outputs newer than the checkpoint stay"
             )
     _plan_git(workspace, plan, now, wanted, chosen, refs)
-    if wanted.checkpoint.only and chosen != ():
-        plan.notes.append("this checkpoint was told which paths could change; only those are put back")
+    if told := wanted.checkpoint.only:
+        if all(plans.selected(path, told) for path in chosen):
+            plan.notes.append("this checkpoint was told which paths could change; only those are put back")
+        else:
+            plan.notes.append(
+                "this checkpoint was told which paths could change; others are put back as last seen before"
+            )
     return plan
 
 
