@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from takeback import config as configs
 from takeback.errors import (
@@ -49,6 +50,9 @@ from takeback.model import (
 from takeback.store.create import put_aside
 from takeback.store.sqlite import SqliteStore
 from takeback.timeline.fold import Scope, Timeline, fold
+
+if TYPE_CHECKING:
+    from takeback.machines.setup import Setup
 
 _PAUSE = "paused_until_ns"
 
@@ -554,3 +558,34 @@ def _here() -> bytes:
 
 def _below(path: bytes, root: bytes) -> bool:
     return path == root or path.startswith(root.rstrip(b"/") + b"/")
+
+
+def machines_setup(*, mirror: str = "") -> Setup:
+    """Return what looks at, and brings, the things that machines need. Raises BadSetting, CannotRead."""
+    from takeback.machines.layout import MachinesDir
+    from takeback.machines.setup import Setup
+
+    data = configs.load(os.environ).data
+    return Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath), mirror)
+
+
+def machines_findings() -> list[Finding]:
+    """Return what `doctor` says about machines: one line that tells how to begin, until somebody has begun."""
+    setup = machines_setup()
+    if setup.in_use:
+        return setup.findings()
+    return [Finding("machines", True, "not set up; `takeback setup` or the first Sandbox.create() does it")]
+
+
+def can_install_packages() -> bool:
+    """Whether this process could install Debian packages into the system."""
+    from takeback.host import apt, system
+
+    return system.is_root() and apt.is_here()
+
+
+def install_packages(packages: Sequence[str]) -> None:
+    """Install Debian packages into the system, when a person said so. Raises FetchFailed."""
+    from takeback.host import apt
+
+    apt.install(packages)

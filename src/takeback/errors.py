@@ -2,7 +2,7 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting
+    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
     │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  ImageNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
@@ -11,6 +11,7 @@
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── EngineFailed  MachineGone
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
@@ -168,6 +169,13 @@ class FileRefused(UsageError):
     http_status = 409
     message = "{path} in the sandbox: {why}"
     hint = "look at it with a command in the sandbox"
+
+
+class UnknownImage(UsageError):
+    kind = "unknown-image"
+    http_status = 404
+    message = "{name!r} is no image: {why}"
+    hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
 class Refused(TakebackError):
@@ -432,6 +440,44 @@ class MachineRefused(Unable):
     http_status = 409
     message = "the sandbox could not do {what}: {why}"
     hint = "list its processes to see what is there"
+
+
+class NeedsLinux(Unable):
+    kind = "needs-linux"
+    http_status = 501
+    message = "machines need Linux; this is {system}"
+    hint = "files can be taken back here; for machines, use takeback on a Linux machine or in a Linux VM"
+
+
+class EngineMissing(Unable):
+    kind = "engine-missing"
+    message = "no `runsc` in {folder} or on PATH"
+    hint = "`takeback setup` gets one"
+
+
+class EngineTooOld(Unable):
+    kind = "engine-too-old"
+    message = "{path} is runsc {found}, older than {minimum}: {why}"
+    hint = "`takeback setup` puts a newer one into takeback's own folder, beside yours"
+
+
+class ToolMissing(Unable):
+    kind = "tool-missing"
+    message = "{what} needs `{tool}`, which is not on this machine"
+    hint = "have these packages installed: {packages} (`takeback setup --yes` does it, as root on Debian)"
+
+
+class FetchFailed(Unable):
+    kind = "fetch-failed"
+    http_status = 502
+    message = "{what} could not be fetched: {why}"
+    hint = "nothing was changed; look at the network, the proxy and apt's sources, and repeat `takeback setup`"
+
+
+class ImageBuildFailed(Unable):
+    kind = "image-build-failed"
+    message = "the image {name!r} could not be built: {why}"
+    hint = "{next}"
 
 
 class Damaged(TakebackError):

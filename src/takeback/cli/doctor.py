@@ -8,7 +8,7 @@ import click
 
 from takeback import model
 from takeback.cli import jsonable, options
-from takeback.cli.output import Face, printable
+from takeback.cli.output import Face
 from takeback.errors import TakebackError
 
 
@@ -26,7 +26,12 @@ from takeback.errors import TakebackError
 @click.option("--rebuild", is_flag=True, help="Make the timeline again from the store.")
 @options.speaking
 def command(face: Face, fix: bool, rebuild: bool) -> int:
-    """Check git, free space, leftovers, locks and the store. The exit code is 1 when something is not well."""
+    """Check git, free space, leftovers, locks and the store, and what machines need once they are set up.
+
+    The exit code is 1 when something is not well.
+    """
+    from takeback import app
+
     try:
         with options.opened(face) as project:
             findings: Sequence[model.Finding] = project.doctor(rebuild=rebuild, fix=fix)
@@ -35,13 +40,8 @@ def command(face: Face, fix: bool, rebuild: bool) -> int:
         if fix or rebuild or face.project is not None:
             raise
         findings = [model.Finding("project", False, str(error), error.hint_text)]
+    findings = [*findings, *app.machines_findings()]
     well = all(finding.ok for finding in findings)
     face.answer(jsonable.document(ok=well, findings=findings))
-    for finding in findings:
-        if finding.ok and face.quiet:
-            continue
-        mark = click.style("ok ", fg="green") if finding.ok else click.style("BAD", fg="red", bold=True)
-        face.data(f"{mark} {finding.name}: {printable(finding.detail)}")
-        if finding.fix and not finding.ok:
-            face.data(f"    fix: {printable(finding.fix)}")
+    options.tell(face, findings)
     return 0 if well else 1

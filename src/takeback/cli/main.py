@@ -35,6 +35,7 @@ COMMANDS = (
     "gc",
     "du",
     "doctor",
+    "setup",
     "pause",
     "resume",
 )

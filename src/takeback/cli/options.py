@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from takeback.cli.output import Face
+from takeback.cli.output import Face, printable
+from takeback.model import Finding
 
 if TYPE_CHECKING:
     from takeback.app import Project
@@ -91,6 +92,17 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would h
 yes_option = click.option("-y", "--yes", is_flag=True, help="Go on without asking, also when much would be deleted.")
 partial_option = click.option("--partial", is_flag=True, help="Leave out what conflicts and do the rest.")
 shared_option = click.option("--shared", is_flag=True, help="Include changes that overlapping steps share.")
+
+
+def tell(face: Face, findings: Sequence[Finding]) -> None:
+    """Write one line for each finding, and its fix below; with --quiet only what is not well."""
+    for finding in findings:
+        if finding.ok and face.quiet:
+            continue
+        mark = click.style("ok ", fg="green") if finding.ok else click.style("BAD", fg="red", bold=True)
+        face.data(f"{mark} {finding.name}: {printable(finding.detail)}")
+        if finding.fix and not finding.ok:
+            face.data(f"    fix: {printable(finding.fix)}")
 
 
 @contextmanager

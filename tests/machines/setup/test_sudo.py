@@ -1,0 +1,92 @@
+"""`sudo` in the real image on the real engine, which ignores set-user-ID bits."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from takeback.machines.setup import Ready
+from tests.machines.setup.test_run import inside, own_namespace
+from tests.support.machines import TOP
+
+SOURCES = TOP / "src" / "takeback" / "machines" / "supervisor"
+Run = Callable[[str], str]
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler is here")
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the least first process, as `init`."""
+    folder = tmp_path_factory.mktemp("first")
+    folder.chmod(0o755)
+    assert COMPILER is not None
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-static", f"-I{SOURCES}"]
+    files = [SOURCES / "sudo.c", SOURCES / "sudoserve.c", Path(__file__).with_name("sudo_first.c")]
+    subprocess.run([COMPILER, *flags, "-o", folder / "init", *files], check=True)
+    return folder
+
+
+@pytest.fixture
+def run(ready: Ready, first: Path, tmp_path: Path) -> Run:
+    """Run shell source as the user `runtime` of a sandbox and return what it wrote to stdout."""
+    assert ready.image is not None
+    rootfs = ready.image.rootfs
+
+    def call(script: str) -> str:
+        argv = ["/.takeback/init", "/bin/bash", "-c", script]
+        return inside(ready.engine.path, rootfs, tmp_path, argv, own_namespace(), first=first)
+
+    return call
+
+
+def test_it_becomes_root_or_another_user_without_a_password(run: Run) -> None:
+    said = run(
+        "id -u; sudo id -u; sudo -n -u nobody id -un; sudo -u '#1000' id -u; sudo -g root id -g; sudo sudo id -u"
+    )
+    assert said.split() == ["1000", "0", "nobody", "1000", "0", "0"]
+
+
+def test_streams_folder_and_exit_codes_are_the_commands(run: Run) -> None:
+    said = run(
+        "cd /tmp; echo in | sudo cat; sudo pwd; sudo sh -c 'exit 7'; echo $?; sudo sh -c 'kill -9 $$'; echo $?;"
+        "sudo no-such-program 2>&1; echo $?; sudo head -c 300000 /dev/zero | wc -c;"
+        " sudo tee /root/f <<< text; sudo cat /root/f"
+    )
+    assert said.splitlines() == [
+        "in", "/tmp", "7", "137", "sudo: no-such-program: command not found", "1", "300000", "text", "text",
+    ]  # fmt: skip
+
+
+def test_the_environment_is_the_other_users_and_the_proxy_stays(run: Run) -> None:
+    said = run(
+        "export http_proxy=http://127.0.0.1:1 SECRET=x; sudo sh -c 'echo $HOME $USER $SUDO_USER $http_proxy [$SECRET]';"
+        " sudo -E sh -c 'echo [$SECRET]'; sudo A=b sh -c 'echo $A'; sudo -i pwd; sudo -s echo shell"
+    )
+    assert said.splitlines() == ["/root root runtime http://127.0.0.1:1 []", "[x]", "b", "/root", "shell"]
+
+
+def test_signals_reach_the_command_and_it_dies_with_its_caller(run: Run) -> None:
+    said = run(
+        "sudo sleep 100 & sleep 0.5; kill -TERM $!; wait $!; echo $?; sudo sleep 200 & sleep 0.5; kill -KILL $!;"
+        " wait $! 2>/dev/null; sleep 0.5; pgrep -xc sleep; true"
+    )
+    assert said.split() == ["143", "0"]
+
+
+def test_other_users_of_the_sandbox_may_not(run: Run) -> None:
+    said = run("sudo -u nobody sudo id 2>&1; echo $?")
+    assert said.splitlines() == ["sudo: user 65534 may not become another", "1"]
+
+
+def test_apt_installs_a_package_file_as_root(run: Run) -> None:
+    said = run(
+        "mkdir -p /tmp/p/DEBIAN; printf 'Package: p\\nVersion: 1\\nArchitecture: all\\nMaintainer: n <n@n>\\n"
+        "Description: d\\n' > /tmp/p/DEBIAN/control; dpkg-deb --build /tmp/p /tmp/p.deb >/dev/null;"
+        " sudo apt-get install -y /tmp/p.deb >/dev/null 2>&1; echo $?; dpkg-query -W -f '${Status}' p"
+    )
+    assert said.splitlines() == ["0", "install ok installed"]
