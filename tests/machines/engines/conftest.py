@@ -40,7 +40,9 @@ def base() -> Path:
         return Path(os.environ["TAKEBACK_TEST_BASE"])
     from tests.support import machines
 
-    return machines.ready().image.rootfs
+    image = machines.ready().image
+    assert image is not None
+    return image.rootfs
 
 
 PROGRAMS = "dash cat ls head mkdir rm sleep id stat md5sum grep wc chown touch hostname".split()  # noqa: SIM905
