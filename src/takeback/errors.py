@@ -2,10 +2,8 @@
 
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
-    │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
-    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
-    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly

@@ -86,6 +86,10 @@ class Child:
         self._popen = popen
         self._feed = feed
 
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
     def finish(self, timeout: float | None = None, *, kill: bool = False) -> Finished:
         """Wait for the end; on timeout or an exception the process is ended with SIGTERM and waited for.
 

@@ -65,7 +65,8 @@ def send_some(connection: Socket, data: memoryview) -> int:
 def send_with(connection: Socket, data: bytes, descriptors: Sequence[int]) -> None:
     """Send all of `data`, with copies of `descriptors` travelling beside its first byte."""
     sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else 0
-    connection.sendall(data[sent:])
+    if sent < len(data):
+        connection.sendall(data[sent:])
 
 
 def peer_uid(connection: Socket) -> int:

@@ -15,6 +15,7 @@ import pytest
 
 from takeback.host import process
 from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, Saved, Stdio
+from takeback.machines.engines.fake import Fake
 from takeback.machines.engines.gvisor import room
 from takeback.machines.engines.gvisor.engine import GVisor
 from takeback.machines.layout import MachinesDir
@@ -39,7 +40,33 @@ def base() -> Path:
         return Path(os.environ["TAKEBACK_TEST_BASE"])
     from tests.support import machines
 
-    return machines.ready().image.rootfs
+    image = machines.ready().image
+    assert image is not None
+    return image.rootfs
+
+
+PROGRAMS = "dash cat ls head mkdir rm sleep id stat md5sum grep wc chown touch hostname".split()  # noqa: SIM905
+
+
+def tiny_base(folder: Path) -> Path:
+    """Make a root folder of some megabytes from the big one: a shell and what the tests call."""
+    whole = base()
+    programs = [whole / "usr/bin" / name for name in PROGRAMS if (whole / "usr/bin" / name).exists()]
+    listed = subprocess.run(["ldd", *programs], capture_output=True, text=True).stdout
+    names = {line.split()[0].rpartition("/")[2] for line in listed.splitlines() if "(0x" in line}
+    libraries = [found for name in names for found in (whole / "usr/lib").rglob(name)]
+    for path in (*programs, *libraries, *(whole / "usr/lib64").glob("ld-*")):
+        target = folder / path.relative_to(whole)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    for name in ("bin", "lib", "lib64"):
+        (folder / name).symlink_to(f"usr/{name}")
+    (folder / "usr/bin/sh").symlink_to("dash")
+    for name in ("root", "tmp", "dev", "proc", "run", "etc"):
+        (folder / name).mkdir()
+    for name, minor in (("null", 3), ("zero", 5), ("urandom", 9)):
+        os.mknod(folder / "dev" / name, 0o20666, os.makedev(1, minor))
+    return folder
 
 
 @dataclass
@@ -123,6 +150,10 @@ def supervisor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _may_make_devices() -> bool:
+    return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+
+
 def left_behind(data: Path) -> list[str]:
     """Return everything an engine could have forgotten, in words; what is just ending is waited for."""
     until = time.monotonic() + 3
@@ -157,7 +188,7 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-KINDS = ["gvisor-memory", "gvisor-layers", "gvisor-btrfs"]
+KINDS = ["gvisor-memory", "gvisor-layers", "gvisor-btrfs", "fake"]
 
 
 @pytest.fixture(params=KINDS)
@@ -191,9 +222,15 @@ def make_lab(loop: Loop, supervisor: Path) -> Iterator[Callable[..., Lab]]:
     """Makes labs; at the end all their machines are removed and nothing may be left."""
     made: list[Lab] = []
 
-    def make(folder: Path, disk: DiskKind, *, control: bool = True) -> Lab:
+    def make(folder: Path, disk: DiskKind, *, control: bool = True, fake: bool = False) -> Lab:
         data = MachinesDir(folder / "machines")
         data.root.mkdir()
+        if fake:
+            if os.geteuid() != 0 or not _may_make_devices():
+                pytest.skip("the fake engine's base needs device files")
+            spec = MachineSpec(base=tiny_base(folder / "base"), disk=disk, supervisor=supervisor)
+            made.append(Lab(Fake(data.root / "passing"), data, spec, loop))
+            return made[-1]
         spec = MachineSpec(base=base(), disk=disk, supervisor=supervisor, memory_mib=1024, max_processes=300)
         made.append(Lab(GVisor(runsc(), data, control=control), data, spec, loop))
         return made[-1]
@@ -207,4 +244,5 @@ def make_lab(loop: Loop, supervisor: Path) -> Iterator[Callable[..., Lab]]:
 @pytest.fixture
 def lab(kind: str, place: Path, make_lab: Callable[..., Lab]) -> Lab:
     """One engine and disk kind; each kind is a run of its own of every test."""
-    return make_lab(place, DiskKind.MEMORY if kind == "gvisor-memory" else DiskKind.LAYERS)
+    memory = kind == "gvisor-memory"
+    return make_lab(place, DiskKind.MEMORY if memory else DiskKind.LAYERS, fake=kind == "fake")

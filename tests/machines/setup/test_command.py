@@ -52,7 +52,7 @@ def test_check_names_what_is_missing_with_the_fix_and_changes_nothing(home: Home
 
 def test_an_unknown_image_is_a_usage_error(home: Home) -> None:
     got = home.tb(home.path, "setup", "--image", "ubuntu", check=False)
-    assert (got.code, got.error) == (2, "unknown-image")
+    assert (got.code, got.error) == (2, "image-not-found")
 
 
 def test_an_old_engine_on_the_path_is_named_with_the_reason(home: Home, tmp_path: Path) -> None:

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from takeback.machines.setup import Ready
-from tests.machines.setup.test_run import inside, own_namespace
-from tests.support.machines import TOP
+from takeback.machines.client.sandbox import Sandbox
+from tests.machines.client.conftest import World
 
-SOURCES = TOP / "src" / "takeback" / "machines" / "supervisor"
 Run = Callable[[str], str]
-COMPILER = shutil.which("cc") or shutil.which("gcc")
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler is here")
-
-
-@pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the least first process, as `init`."""
-    folder = tmp_path_factory.mktemp("first")
-    folder.chmod(0o755)
-    assert COMPILER is not None
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-static", f"-I{SOURCES}"]
-    files = [SOURCES / "sudo.c", SOURCES / "sudoserve.c", Path(__file__).with_name("sudo_first.c")]
-    subprocess.run([COMPILER, *flags, "-o", folder / "init", *files], check=True)
-    return folder
 
 
 @pytest.fixture
-def run(ready: Ready, first: Path, tmp_path: Path) -> Run:
+def run(world: World) -> Iterator[Run]:
     """Run shell source as the user `runtime` of a sandbox and return what it wrote to stdout."""
-    assert ready.image is not None
-    rootfs = ready.image.rootfs
-
-    def call(script: str) -> str:
-        argv = ["/.takeback/init", "/bin/bash", "-c", script]
-        return inside(ready.engine.path, rootfs, tmp_path, argv, own_namespace(), first=first)
-
-    return call
+    with Sandbox.create(client=world.client) as box:
+        yield lambda script: box.exec(script, timeout_ms=120_000).stdout
 
 
 def test_it_becomes_root_or_another_user_without_a_password(run: Run) -> None:
