@@ -6,14 +6,18 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from takeback.machines.engine import Machine
 from takeback.machines.network.broker import PORT, Broker
 from takeback.machines.network.forward import Forward
 from takeback.machines.network.log import DecisionLog
 from takeback.machines.network.rules import Rules, read_rules
-from tests.machines.engines.conftest import Lab
+from tests.machines.engines.conftest import KINDS, Lab
 from tests.machines.engines.guest import Guest
 
+# The fake engine walls nothing off.
+pytestmark = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "fake"])
 LOOPBACK = read_rules(allow=["127.0.0.1"])
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CURL = f'curl -sS -m 5 -x http://127.0.0.1:{PORT} --noproxy "" -w " %{{http_code}}"'
