@@ -26,11 +26,14 @@ if TYPE_CHECKING:
         StepResult,
         Usage,
     )
+    from takeback.sandboxes import AsyncSandbox, CommandResult, Sandbox
 
 __all__ = [
+    "AsyncSandbox",
     "Change",
     "Checkpoint",
     "CheckpointResult",
+    "CommandResult",
     "Conflict",
     "Event",
     "Finding",
@@ -39,13 +42,22 @@ __all__ = [
     "NothingToDo",
     "Project",
     "RestoreResult",
+    "Sandbox",
     "Status",
     "StepResult",
     "TakebackError",
     "Usage",
     "__version__",
 ]
-_HOMES = {"Project": "app", "Conflict": "errors", "NothingToDo": "errors", "TakebackError": "errors"}
+_HOMES = {
+    "Project": "app",
+    "Conflict": "errors",
+    "NothingToDo": "errors",
+    "TakebackError": "errors",
+    "Sandbox": "sandboxes",
+    "AsyncSandbox": "sandboxes",
+    "CommandResult": "sandboxes",
+}
 
 
 def __getattr__(name: str) -> Any:

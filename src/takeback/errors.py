@@ -3,7 +3,7 @@
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage
-    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  ImageNotFound
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
@@ -11,8 +11,8 @@
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut
-    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   ├── EngineFailed  MachineGone
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
@@ -122,13 +122,6 @@ class ProcessNotFound(UsageError):
     hint = "`takeback sandbox ps` shows the running ones and the last 16 that ended"
 
 
-class ImageNotFound(UsageError):
-    kind = "image-not-found"
-    http_status = 404
-    message = "there is no image {image!r}"
-    hint = "{next}"
-
-
 class FileNotFound(UsageError):
     kind = "file-not-found"
     http_status = 404
@@ -172,7 +165,7 @@ class FileRefused(UsageError):
 
 
 class UnknownImage(UsageError):
-    kind = "unknown-image"
+    kind = "image-not-found"
     http_status = 404
     message = "{name!r} is no image: {why}"
     hint = "images are {known}, and any directory with a system in it, by its full path"
@@ -416,32 +409,6 @@ class CommandTimeout(CommandError):
     hint = "give it more time with timeout_ms"
 
 
-class SupervisorMissing(Unable):
-    kind = "supervisor-missing"
-    message = "there is no supervisor for sandboxes: {why}"
-    hint = "install gcc and libc6-dev (Debian: apt-get install gcc libc6-dev) and repeat"
-
-
-class MachineSilent(Unable):
-    kind = "machine-silent"
-    message = "the sandbox does not answer: {why}"
-    hint = "it may have run out of memory; go back to a snapshot of it, or delete it"
-
-
-class NotStarted(Unable):
-    kind = "not-started"
-    http_status = 400
-    message = "the sandbox could not start {program}: {why}"
-    hint = "{next}"
-
-
-class MachineRefused(Unable):
-    kind = "machine-refused"
-    http_status = 409
-    message = "the sandbox could not do {what}: {why}"
-    hint = "list its processes to see what is there"
-
-
 class NeedsLinux(Unable):
     kind = "needs-linux"
     http_status = 501
@@ -478,6 +445,32 @@ class ImageBuildFailed(Unable):
     kind = "image-build-failed"
     message = "the image {name!r} could not be built: {why}"
     hint = "{next}"
+
+
+class SupervisorMissing(Unable):
+    kind = "supervisor-missing"
+    message = "there is no supervisor for sandboxes: {why}"
+    hint = "install gcc and libc6-dev (Debian: apt-get install gcc libc6-dev) and repeat"
+
+
+class MachineSilent(Unable):
+    kind = "machine-silent"
+    message = "the sandbox does not answer: {why}"
+    hint = "it may have run out of memory; go back to a snapshot of it, or delete it"
+
+
+class NotStarted(Unable):
+    kind = "not-started"
+    http_status = 400
+    message = "the sandbox could not start {program}: {why}"
+    hint = "{next}"
+
+
+class MachineRefused(Unable):
+    kind = "machine-refused"
+    http_status = 409
+    message = "the sandbox could not do {what}: {why}"
+    hint = "list its processes to see what is there"
 
 
 class Damaged(TakebackError):

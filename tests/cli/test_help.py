@@ -6,21 +6,26 @@ import re
 
 import pytest
 
+from takeback.cli import sandbox
 from takeback.cli.main import COMMANDS
 from tests.cli.golden_file import Golden
 from tests.support.cli import Home
 
-ALL = ("", *COMMANDS)
+ALL = ("", *COMMANDS, *(f"sandbox {name}" for name in sandbox.COMMANDS))
+
+
+def file_name(command: str) -> str:
+    return command.replace(" ", "-") or "takeback"
 
 
 def help_of(home: Home, command: str) -> str:
-    args = [command, "--help"] if command else ["--help"]
+    args = [*command.split(), "--help"]
     return home.tb(home.path, *args, env={"COLUMNS": "80"}, as_json=False).out.decode()
 
 
 @pytest.mark.parametrize("command", ALL)
 def test_the_help_is_as_in_its_golden_file(home: Home, golden: Golden, command: str) -> None:
-    golden.check(f"{command or 'takeback'}.txt", help_of(home, command))
+    golden.check(f"{file_name(command)}.txt", help_of(home, command))
 
 
 @pytest.mark.parametrize("command", ALL)
@@ -56,4 +61,4 @@ def test_what_changes_a_project_can_be_looked_at_first_and_agreed_to_beforehand(
 
 
 def test_no_golden_file_is_left_of_a_command_that_is_gone(golden: Golden) -> None:
-    assert {path.stem for path in golden.directory.iterdir()} == {command or "takeback" for command in ALL}
+    assert {path.stem for path in golden.directory.iterdir()} == {file_name(command) for command in ALL}

@@ -9,20 +9,27 @@ import click
 import pytest
 
 from takeback import model
-from takeback.cli import jsonable
+from takeback.cli import jsonable, sandbox
 from takeback.cli.main import COMMANDS, commands
 from tests.cli.test_jsonable import restore_result
 
+WITHOUT_JSON = {"sandbox", "sandbox shell"}
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
+ALL = (*COMMANDS, *(f"sandbox {name}" for name in sandbox.COMMANDS))
+
+
 def command(name: str) -> click.Command:
-    found = commands.get_command(click.Context(commands), name)
+    found: click.Command | None = commands
+    for word in name.split():
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), word)
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_page_of_commands_names_the_command_and_its_options(name: str) -> None:
     page = (PAGES / "commands.md").read_text(encoding="utf-8")
     assert re.search(rf"^### .*`takeback {name}[ `]", page, re.MULTILINE)
@@ -30,7 +37,7 @@ def test_the_page_of_commands_names_the_command_and_its_options(name: str) -> No
     assert {option for option in options if not re.search(rf"`{option}[ `]", page)} == set()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", sorted({*ALL} - WITHOUT_JSON))
 def test_the_page_of_shapes_names_the_command(name: str) -> None:
     assert re.search(rf"^\| .*`{name}`.* \|", (PAGES / "json.md").read_text(encoding="utf-8"), re.MULTILINE)
 

@@ -36,6 +36,7 @@ COMMANDS = (
     "du",
     "doctor",
     "setup",
+    "sandbox",
     "pause",
     "resume",
 )

@@ -54,6 +54,14 @@ def connect(path: Path) -> Socket:
     return client
 
 
+def send_some(connection: Socket, data: memoryview) -> int:
+    """Send what fits now and return how many bytes that were; 0 when nothing fits."""
+    try:
+        return connection.send(data, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return 0
+
+
 def send_with(connection: Socket, data: bytes, descriptors: Sequence[int]) -> None:
     """Send all of `data`, with copies of `descriptors` travelling beside its first byte."""
     sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else 0

@@ -78,6 +78,7 @@ class SandboxRecord:
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)
     user: str = "sandbox"
     vcpu: int = 2
     memory_mib: int = 4096

@@ -21,7 +21,7 @@ from takeback.errors import Damaged, TakebackError, all_errors
 
 PROTOCOL = 1
 CHUNK = 256 * 1024  # what is put into one DATA frame
-MAX_JSON = 16 << 20
+MAX_JSON = 64 << 20
 MAX_DATA = 1 << 20
 _HEADER = struct.Struct("<IB")
 _OFFSET = struct.Struct("<Q")

@@ -88,7 +88,7 @@ class Following(AsyncIterator[Told]):
 
     def _read_up_to(self, offset: int) -> None:
         total = offset - self._began + self._window
-        if total - self._granted >= self._window // 2 and not self._over:
+        if total - self._granted >= max(1, self._window // 2) and not self._over:
             self._granted = total
             self._grant(total)
 

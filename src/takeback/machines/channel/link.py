@@ -257,7 +257,9 @@ class Link:
         self.answers.followings[follower] = following
         return following
 
-    async def _confirmed(self, what: str, kind: int, ident: int, fields: Sequence[tuple[int, Value]], limit: float) -> None:
+    async def _confirmed(
+        self, what: str, kind: int, ident: int, fields: Sequence[tuple[int, Value]], limit: float
+    ) -> None:
         """Send what is answered only when it fails; a PING behind it tells that it was done."""
         self._alive()
         with self.answers.collect_errors(ident) as errors:

@@ -63,6 +63,13 @@ void followers_gone(const struct process *process) {
             one->gone = true;
 }
 
+bool followers_of(const struct process *process) {
+    for (const struct follower *one = followers; one; one = one->next)
+        if (one->process == process && !one->gone)
+            return true;
+    return false;
+}
+
 void followers_sweep(void) {
     for (struct follower **at = &followers; *at;) {
         struct follower *one = *at;
@@ -159,11 +166,9 @@ static size_t frame_of(uint8_t *frame, struct follower *one) {
         return 0;
     if (one->process->state == ENDED && one->cursor >= one->until)
         return ended_frame(frame, one);
-    if (one->cursor < one->process->ring.first)
-        return gap_frame(frame, one);
-    if (output_waits(one) && has_credit(one))
-        return output_frame(frame, one);
-    return 0;
+    if (!output_waits(one) || !has_credit(one))
+        return 0; /* a gap is told once, when it is known how far it goes for this reader */
+    return one->cursor < one->process->ring.first ? gap_frame(frame, one) : output_frame(frame, one);
 }
 
 size_t followers_frame(uint8_t *frame) {

@@ -68,7 +68,7 @@ static void one_frame(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *b
         while (assemblies)
             assembly_drop(&assemblies);
     struct assembly **at = assembly_find(type, id);
-    if (type == M_STDIN || (!*at && !(flags & F_MORE))) {
+    if (type == M_STDIN || type == M_BYTES || (!*at && !(flags & F_MORE))) {
         request(type, flags, id, bytes, length);
         return;
     }

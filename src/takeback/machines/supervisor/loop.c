@@ -10,13 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "supervisor.h"
+#include "relay.h"
 
-enum { TICK_MS = 500, SLEPT_MS = 1000, TERM_GRACE_MS = 2000, FDS_MAX = 2 + 3 * PROCESSES_MAX };
-enum kind { FROM_HOST, TO_HOST, OUT, ERR, IN };
+enum { TICK_MS = 500, SLEPT_MS = 1000, TERM_GRACE_MS = 2000, FDS_MAX = 3 + 3 * PROCESSES_MAX + CONNECTIONS_MAX };
+enum kind { FROM_HOST, TO_HOST, OUT, ERR, IN, LISTENER, CONNECTION };
 
 struct watched {
-    struct process *process;
+    void *what; /* a process or a connection */
     enum kind kind;
 };
 
@@ -60,11 +60,11 @@ static void on_signal(int signo) {
         asked_to_end = 1;
 }
 
-static void watch(int fd, short events, struct process *process, enum kind kind) {
+static void watch(int fd, short events, void *what, enum kind kind) {
     if (count == FDS_MAX)
         return;
     fds[count] = (struct pollfd){.fd = fd, .events = events};
-    watched[count++] = (struct watched){process, kind};
+    watched[count++] = (struct watched){what, kind};
 }
 
 static void watch_processes(void) {
@@ -78,6 +78,14 @@ static void watch_processes(void) {
         if (one->in >= 0 && one->in_length > 0)
             watch(one->in, POLLOUT, one, IN);
     }
+}
+
+static void watch_connections(void) {
+    if (relay_listener >= 0 && !out_crowded())
+        watch(relay_listener, POLLIN, NULL, LISTENER);
+    for (struct connection *one = connections; one; one = one->next)
+        if (relay_wants(one))
+            watch(one->fd, relay_wants(one), one, CONNECTION);
 }
 
 static void sooner(int64_t *wait, int64_t left) {
@@ -107,12 +115,14 @@ static int64_t wait_ms(void) {
 }
 
 static void serve(nfds_t at) {
-    struct process *process = watched[at].process;
+    struct process *process = watched[at].what;
     switch (watched[at].kind) {
     case FROM_HOST: in_ready(); break;
     case OUT: process_read(process, false); break;
     case ERR: process_read(process, true); break;
     case IN: stdin_flush(process); break;
+    case LISTENER: relay_accept(); break;
+    case CONNECTION: relay_ready(watched[at].what, fds[at].revents); break;
     case TO_HOST: break;
     }
 }
@@ -124,6 +134,7 @@ static void turn(const sigset_t *while_waiting) {
     if (out_wants_poll())
         watch(STDOUT_FILENO, POLLOUT, NULL, TO_HOST);
     watch_processes();
+    watch_connections();
     int64_t wait = wait_ms();
     struct timespec limit = {wait / 1000, wait % 1000 * 1000000};
     int ready = ppoll(fds, count, wait < 0 ? NULL : &limit, while_waiting);
@@ -149,6 +160,7 @@ static void turn(const sigset_t *while_waiting) {
     in_parse();
     out_pump(host_ready);
     followers_sweep();
+    relay_sweep();
     process_sweep();
 }
 

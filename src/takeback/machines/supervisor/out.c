@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "supervisor.h"
+#include "relay.h"
 
 enum { CROWDED = 256 * 1024, AT_ONCE = 128, FULL_RETRY_MS = 1000, ABSENT_MS = 100, SPIN_PAUSE_MS = 2 };
 
@@ -113,9 +113,12 @@ static bool next_frame(void) {
     if (take(&ordinary))
         return true;
     frame_length = stdin_accepted(frame);
-    if (frame_length == 0)
-        frame_length = followers_frame(frame);
-    return frame_length > 0;
+    /* Output and relayed connections take turns, or a flood of one would stop the other. */
+    static bool relay_first;
+    relay_first = !relay_first;
+    for (int turn = 0; turn < 2 && frame_length == 0; turn++)
+        frame_length = relay_first == (turn == 0) ? relay_frame(frame) : followers_frame(frame);
+    return frame_length > 0 || take(&ordinary); /* a connection may have ended just now */
 }
 
 static bool push(void) {

@@ -27,7 +27,7 @@ static bool holds_something(const struct process *process) {
 unsigned process_count(void) {
     unsigned count = 0;
     for (struct process *one = processes; one; one = one->next)
-        count += holds_something(one);
+        count += holds_something(one) || followers_of(one);
     return count;
 }
 
@@ -67,7 +67,7 @@ void process_sweep(void) {
     for (struct process *one = processes; one; one = one->next)
         ended += one->state == ENDED && !one->forgotten;
     for (struct process *one = processes; one && ended > ENDED_KEPT; one = one->next)
-        if (one->state == ENDED && !one->forgotten) {
+        if (one->state == ENDED && !one->forgotten && !followers_of(one)) { /* somebody is still being told its end */
             process_forget(one);
             ended--;
         }

@@ -29,11 +29,18 @@ int pty_open(uint16_t cols, uint16_t rows, uid_t uid, char *name, size_t room) {
         if (chown(name, uid, (gid_t)-1) == 0)
             (void)!chmod(name, 0620);
     }
-    pty_resize(master, cols, rows);
+    pty_resize(master, NULL, cols, rows);
     return master;
 }
 
-void pty_resize(int master, uint16_t cols, uint16_t rows) {
-    struct winsize size = {.ws_col = cols, .ws_row = rows};
-    ioctl(master, TIOCSWINSZ, &size);
+void pty_resize(int master, const struct process *process, uint16_t cols, uint16_t rows) {
+    struct winsize size = {.ws_col = cols, .ws_row = rows}, before = {0};
+    pid_t foreground = 0;
+    ioctl(master, TIOCGWINSZ, &before);
+    if (ioctl(master, TIOCSWINSZ, &size) < 0 || (before.ws_col == cols && before.ws_row == rows))
+        return;
+    /* Linux has told the foreground group by now; gVisor tells nobody, nor which group that is: then all of the session
+     * hear it, and who has no handler is not disturbed. */
+    if (process && (ioctl(master, TIOCGPGRP, &foreground) < 0 || foreground <= 0))
+        session_kill(process, SIGWINCH);
 }

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "supervisor.h"
+#include "relay.h"
 
 static void attach(const uint8_t *body, size_t length) {
     if (length != NONCE) {
@@ -14,6 +14,7 @@ static void attach(const uint8_t *body, size_t length) {
     /* What was to be told to the host before is of no use to this one: LIST tells it all. */
     out_forget_all();
     unfollow_all();
+    relay_reset_all();
     out_quiet(false);
     stdin_tell_all();
     struct body answer = {0};
@@ -58,7 +59,7 @@ static void resize(const struct process *process, const uint8_t *body, size_t le
     else if (!process->pty)
         out_error(process->id, ENOTTY, "the process has no terminal");
     else if (process->out >= 0)
-        pty_resize(process->out, (uint16_t)cols, (uint16_t)rows);
+        pty_resize(process->out, process, (uint16_t)cols, (uint16_t)rows);
 }
 
 static void begin_follow(uint32_t id, const uint8_t *body, size_t length) {
@@ -135,7 +136,15 @@ void request(uint8_t type, uint8_t flags, uint32_t id, const uint8_t *body, size
     case M_QUIESCE: quiesce(); break;
     case M_GO: out_quiet(false); break;
     case M_PING: pong(id); break;
-    case M_IDENTITY: identity(body, length); break;
+    case M_IDENTITY:
+        relay_reset_all();
+        identity(body, length);
+        break;
+    case M_LISTEN:
+    case M_DIAL:
+    case M_BYTES:
+    case M_TAKEN:
+    case M_HANGUP: relay_request(type, flags, id, body, length); break;
     case M_SHUTDOWN: begin_shutdown(body, length); break;
     default: out_error(id, ENOSYS, "unknown message"); break;
     }

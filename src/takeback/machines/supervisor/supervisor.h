@@ -10,7 +10,7 @@
 #include "wire.h"
 
 enum {
-    PROCESSES_MAX = 1024, /* running, or ended with a pipe that something still holds */
+    PROCESSES_MAX = 1024, /* running, or ended and followed, or with a pipe that something still holds */
     ENDED_KEPT = 64,
     FOLLOWERS_MAX = 4096,
     STDIN_MAX = 256 * 1024,
@@ -107,6 +107,7 @@ void unfollow(uint32_t id);
 void unfollow_all(void);
 void followers_ended(struct process *process);
 void followers_gone(const struct process *process);
+bool followers_of(const struct process *process);
 void followers_sweep(void);
 uint64_t followers_hold(const struct process *process); /* the oldest offset that must not be lost; UINT64_MAX: none */
 bool followers_any_late(void);
@@ -130,7 +131,7 @@ bool shutdown_running(void);
 
 /* pty.c */
 int pty_open(uint16_t cols, uint16_t rows, uid_t uid, char *name, size_t room);
-void pty_resize(int master, uint16_t cols, uint16_t rows);
+void pty_resize(int master, const struct process *process, uint16_t cols, uint16_t rows);
 
 /* identity.c */
 void identity(const uint8_t *body, size_t length);

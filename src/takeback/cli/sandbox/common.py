@@ -1,0 +1,64 @@
+"""What the sandbox commands share: finding the sandbox that is meant, and its JSON.
+
+Does not cover: what any single command does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from takeback.cli.output import Face
+
+if TYPE_CHECKING:
+    from takeback.sandboxes import Client, Sandbox
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+id_argument = click.argument("id", metavar="ID")
+ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+
+
+def user_option(function: F) -> F:
+    """Add --user."""
+    option = click.option("--user", type=click.Choice(("sandbox", "root")), help="As whom; the sandbox's own default.")
+    return option(function)
+
+
+def client(face: Face) -> Client:
+    """Return the way to the sandboxes; what a create sets up is told on stderr."""
+    from takeback import sandboxes
+
+    return sandboxes.client(report=face.note)
+
+
+def find(face: Face, named: str) -> Sandbox:
+    """Return the sandbox with this id, name, or beginning of an id. Raises SandboxNotFound, AmbiguousId."""
+    from takeback.errors import SandboxNotFound, UsageError
+    from takeback.sandboxes import Sandbox
+
+    way = client(face)
+    found = Sandbox.list(client=way, include_stopped=True)
+    exact = [box for box in found if box.id == named] or [box for box in found if box.info["name"] == named]
+    # The newest of a name is the living one.
+    if exact:
+        return exact[0]
+    begun = [box for box in found if len(named) >= 4 and box.id.startswith(named)]
+    if len(begun) > 1:
+        raise UsageError(detail=f"{named!r} begins {len(begun)} ids: name more of it")
+    if not begun:
+        raise SandboxNotFound(id=named)
+    return begun[0]
+
+
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Return NAME=VALUE options as a dict."""
+    result = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", ctx, param)
+        result[name] = text
+    return result

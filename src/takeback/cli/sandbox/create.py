@@ -1,0 +1,82 @@
+"""`takeback sandbox create`: make a sandbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from takeback.cli import jsonable, options
+from takeback.cli.output import Face, printable
+from takeback.cli.sandbox import common
+from takeback.cli.values import size
+from takeback.cli.values import timeout as as_timeout
+
+_MIB = 1 << 20
+
+
+@click.command(
+    "create",
+    cls=options.Command,
+    short_help="Make a sandbox and start it.",
+    examples=[
+        ("takeback sandbox create --name db", "the default image, with a name"),
+        ("takeback sandbox create --memory 1G --vcpu 1 --env TOKEN=x", "a small one with a variable"),
+        ("takeback sandbox create --image /srv/rootfs --idle-pause 0s", "a folder as its disk; it never pauses"),
+    ],
+)
+@click.option("--name", metavar="NAME", help="A name, unique among the living ones.")
+@click.option("--image", metavar="IMAGE", help="`debian` (the default), or the full path of a folder with a system.")
+@click.option("--label", "labels", multiple=True, metavar="K=V", callback=common.pairs, help="A label; repeatable.")
+@click.option("--env", multiple=True, metavar="K=V", callback=common.pairs, help="A variable for all commands in it.")
+@click.option("--vcpu", type=int, metavar="N", help="Processors (2).")
+@click.option("--memory", callback=size, metavar="S", help="Memory (4G).")
+@click.option("--disk", callback=size, metavar="S", help="Changed files (4G).")
+@click.option("--timeout", callback=as_timeout, metavar="T", help="Its time limit: 10m, 2h. None unless given.")
+@click.option("--at-end", type=click.Choice(("pause", "stop", "delete")), help="What happens then (pause).")
+@click.option("--idle-pause", callback=as_timeout, metavar="T", help="Pause when unused for so long (5m); 0s never.")
+@click.option("--no-auto-wake", is_flag=True, help="Stay paused until `wake` is said.")
+@click.option("--reuse", is_flag=True, help="Use the living one of that name, if there is one.")
+@common.user_option
+@options.speaking
+def command(
+    face: Face,
+    name: str | None,
+    image: str | None,
+    labels: dict[str, str],
+    env: dict[str, str],
+    vcpu: int | None,
+    memory: int | None,
+    disk: int | None,
+    timeout: float | None,
+    at_end: str | None,
+    idle_pause: float | None,
+    no_auto_wake: bool,
+    reuse: bool,
+    user: str | None,
+) -> int:
+    """Make a sandbox, start it, and print its id. What machines need is set up first, when it is missing."""
+    from takeback.sandboxes import Sandbox
+
+    fields: dict[str, Any] = {
+        "name": name,
+        "image": image,
+        "labels": labels or None,
+        "env": env or None,
+        "vcpu": vcpu,
+        "memory_mib": memory and memory // _MIB,
+        "disk_mib": disk and disk // _MIB,
+        "timeout_seconds": timeout and int(timeout),
+        "on_lease_end": at_end,
+        "idle_pause_seconds": None if idle_pause is None else int(idle_pause),
+        "auto_wake": False if no_auto_wake else None,
+        "get_or_create": reuse or None,
+        "user": user,
+    }
+    box = Sandbox.create(client=common.client(face), **fields)
+    face.answer(jsonable.document(sandbox=box.info))
+    face.data(box.id)
+    if face.at_terminal:
+        face.note(f"Use it:    takeback sandbox exec {printable(name or box.id[:8])} -- CMD...")
+        face.note(f"Remove it: takeback sandbox rm {printable(name or box.id[:8])}")
+    return 0

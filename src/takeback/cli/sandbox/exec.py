@@ -1,0 +1,75 @@
+"""`takeback sandbox exec`: run a command in a sandbox."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any, BinaryIO
+
+import click
+
+from takeback.cli import jsonable, options
+from takeback.cli.output import Face
+from takeback.cli.sandbox import common
+from takeback.cli.values import timeout as as_timeout
+
+_OUT_OF_TIME = 124
+_DAY_MS = 86_400_000
+
+
+@click.command(
+    "exec",
+    cls=options.Command,
+    short_help="Run a command in a sandbox.",
+    context_settings={"allow_interspersed_args": False},
+    examples=[
+        ("takeback sandbox exec db -- psql -c 'select 1'", "several words: run as they are, without a shell"),
+        ("takeback sandbox exec db 'make && make test'", "one word: shell source"),
+        ("takeback sandbox exec --stdin --cwd /tmp db 'tar x' < my.tar", "with this command's own input"),
+    ],
+)
+@common.id_argument
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="CMD...")
+@click.option("--cwd", metavar="DIR", help="Where; the image's own folder, /workspace.")
+@common.user_option
+@click.option("--env", multiple=True, metavar="K=V", callback=common.pairs, help="A variable; repeatable.")
+@click.option("--timeout", callback=as_timeout, metavar="T", help="End it after this time: 30s, 10m.")
+@click.option("--stdin", is_flag=True, help="Give it the input of this command.")
+@options.speaking
+def command(
+    face: Face,
+    id: str,
+    words: tuple[str, ...],
+    cwd: str | None,
+    user: str | None,
+    env: dict[str, str],
+    timeout: float | None,
+    stdin: bool,
+) -> int:
+    """Run CMD in the sandbox; its output and exit code are this command's own.
+
+    124 when --timeout ended it. What it leaves behind in its session ends with it. With --json its output is in the
+    JSON, the first megabyte of each stream.
+    """
+    box = common.find(face, id)
+    limit = _DAY_MS if timeout is None else max(1, int(timeout * 1000))
+    command = words[0] if len(words) == 1 else list(words)
+    data = sys.stdin.buffer.read() if stdin and sys.stdin is not None else None
+    if face.json:
+        result = box.exec(command, cwd=cwd, user=user, env=env, stdin=data, timeout_ms=limit)
+        face.answer(jsonable.document(**result.to_dict()))
+        return _OUT_OF_TIME if result.timed_out else result.exit_code or 0
+    code: int | None = 0
+    for event in box.exec_stream(command, cwd=cwd, user=user, env=env, stdin=data, timeout_ms=limit):
+        if event["type"] in ("stdout", "stderr"):
+            _write(sys.stdout.buffer if event["type"] == "stdout" else sys.stderr.buffer, event)
+        elif event["type"] == "truncated":
+            face.note(f"{event['droppedBytes']} bytes of output were lost")
+        elif event["type"] == "exit":
+            code = event["exitCode"]
+    return _OUT_OF_TIME if code is None else code
+
+
+def _write(stream: BinaryIO, event: dict[str, Any]) -> None:
+    stream.write(base64.b64decode(event["base64"]) if "base64" in event else event["data"].encode())
+    stream.flush()

@@ -1,0 +1,234 @@
+"""Operations on the files of a sandbox: requests, streams of bytes, and trees as tar.
+
+Does not cover: how they look to the caller (`files`, `aio`).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from takeback.errors import CannotRead, CannotWrite, FileNotFound, FileRefused, InvalidRequest, Unsupported
+from takeback.machines import wire
+from takeback.machines.client.commands import Data, send_all
+from takeback.machines.client.steps import RECEIVE, Give, Op, Run, Send, ask, begin, document
+
+Sink = Callable[[bytes], Any]
+Local = str | os.PathLike[str]
+DEEP = 64
+
+
+def absolute(path: str) -> str:
+    """Return the path if it can be one of the sandbox. Raises InvalidRequest."""
+    if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
+        raise InvalidRequest(detail=f"{path!r} is no absolute path", next="paths in a sandbox begin with /")
+    return path
+
+
+def read(sandbox: str, path: str) -> Op[bytes]:
+    """Return the bytes of a file."""
+    whole = bytearray()
+    yield from _receive(_request("read", sandbox, path), lambda data: _add(whole, data))
+    return bytes(whole)
+
+
+def read_stream(sandbox: str, path: str) -> Op[None]:
+    """Give the bytes of a file in pieces."""
+    yield from _receive(_request("read", sandbox, path), _give)
+
+
+def write(sandbox: str, path: str, data: Data, mode: int | str | None) -> Op[dict[str, Any]]:
+    """Replace a file at once, making its folders."""
+    raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+    yield from begin(_request("write", sandbox, path, size=len(raw), mode=as_mode(mode)))
+    yield from send_all(raw)
+    document((yield RECEIVE), "write")
+    return {"path": path, "size": len(raw)}
+
+
+def listing(
+    sandbox: str, path: str, depth: int, glob: str | None, hidden: bool, limit: int | None
+) -> Op[list[dict[str, Any]]]:
+    """Return the entries below a folder, sorted by name within each, parents first."""
+    entries: list[dict[str, Any]] = yield from ask(_request("list", sandbox, path, depth=depth))
+    top = path.rstrip("/") + "/"
+    found = [
+        entry
+        for entry in entries
+        if (hidden or not any(part.startswith(".") for part in entry["path"].removeprefix(top).split("/")))
+        and (glob is None or matches(entry["path"].removeprefix(top), glob))
+    ]
+    return found if limit is None else found[:limit]
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a path below the folder fits: `*` within a name, `**` over folders, without a `/` any name."""
+    if "/" not in pattern:
+        return fnmatch.fnmatchcase(path.rsplit("/", 1)[-1], pattern)
+    return _parts(path.split("/"), pattern.strip("/").split("/"))
+
+
+def _parts(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not patterns:
+        return not names
+    if patterns[0] == "**":
+        return any(_parts(names[at:], patterns[1:]) for at in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and _parts(names[1:], patterns[1:])
+
+
+def stat(sandbox: str, path: str) -> Op[dict[str, Any]]:
+    """Return what a path is; `{"exists": False}` when there is nothing."""
+    try:
+        answer: dict[str, Any] = yield from ask(_request("stat", sandbox, path))
+    except FileNotFound:
+        return {"exists": False}
+    return {"exists": True, **answer}
+
+
+def simple(op: str, sandbox: str, path: str, **fields: Any) -> Op[Any]:
+    """Make a folder, remove, rename, change a mode: one request and a small answer."""
+    answer = yield from ask(_request(op, sandbox, path, **fields))
+    return answer
+
+
+def download(sandbox: str, path: str, to: Local) -> Op[None]:
+    """Copy a file or a whole folder out of the sandbox; a file appears whole or not at all."""
+    target = Path(to)
+    found = yield from stat(sandbox, path)
+    if not found["exists"]:
+        raise FileNotFound(path=path)
+    if found["type"] == "directory":
+        # To disk and not to memory: a folder may be of any size.
+        with tempfile.TemporaryFile() as held:
+            yield from _receive(_request("pack", sandbox, path), lambda data: _put(held, data))
+            held.seek(0)
+            yield Run(unpack, (held, target), blocking=True)
+        return
+    if target.is_dir():
+        target = target / path.rstrip("/").rsplit("/", 1)[-1]
+    try:
+        fd, temp = tempfile.mkstemp(prefix=".tmp-", dir=target.parent)
+    except OSError as error:
+        raise CannotWrite(path=target, why=error.strerror, next="make its folder first") from error
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield from _receive(_request("read", sandbox, path), lambda data: _put(file, data))
+            mask = os.umask(0o077)
+            os.umask(mask)
+            os.fchmod(file.fileno(), int(found["mode"], 8) & 0o777 & ~mask)
+        os.replace(temp, target)
+    except BaseException:
+        os.unlink(temp)
+        raise
+
+
+def upload(sandbox: str, source: Local, path: str) -> Op[None]:
+    """Copy a file or a whole folder into the sandbox."""
+    try:
+        if os.path.isdir(source):
+            with tempfile.TemporaryFile() as held:
+                yield Run(_pack, (source, held), blocking=True)
+                yield from begin(_request("unpack", sandbox, path))
+                held.seek(0)
+                yield from _send_file(held)
+            return
+        with open(source, "rb") as file:
+            status = os.fstat(file.fileno())
+            mode = f"{status.st_mode & 0o777:o}"
+            yield from begin(_request("write", sandbox, path, size=status.st_size, mode=mode))
+            yield from _send_file(file)
+    except OSError as error:
+        raise CannotRead(path=source, why=error.strerror) from error
+
+
+def archive(sandbox: str, path: str, exclude: Sequence[str]) -> Op[bytes]:
+    """Return a folder as an uncompressed tar stream."""
+    whole = bytearray()
+    yield from _receive(_request("pack", sandbox, path, exclude=list(exclude)), lambda data: _add(whole, data))
+    return bytes(whole)
+
+
+def unarchive(sandbox: str, path: str, data: bytes) -> Op[None]:
+    """Unpack a tar stream below a folder; nothing is ever written outside it."""
+    yield from begin(_request("unpack", sandbox, path))
+    yield from send_all(data)
+    document((yield RECEIVE), "unpack")
+
+
+def as_mode(mode: int | str | None) -> str | None:
+    """Return a mode as octal digits; 493, "755" and "0755" are the same. Raises InvalidRequest."""
+    if mode is None:
+        return None
+    digits = f"{mode:o}" if isinstance(mode, int) else mode
+    if not digits or len(digits) > 5 or set(digits) - set("01234567"):
+        raise InvalidRequest(detail=f"{mode!r} is no file mode", next='say 0o755 or "755"')
+    return digits
+
+
+def unpack(held: IO[bytes], target: Path) -> None:
+    """Unpack a tar stream of a sandbox, which nobody trusts, below `target`; devices and FIFOs are left out.
+
+    Raises FileRefused, before anything is written, when a link in it leads outside.
+    """
+    if not hasattr(tarfile, "data_filter"):
+        raise Unsupported(what="unpacking a folder safely with this Python", next="use Python 3.11.4 or newer")
+    with tarfile.open(fileobj=held, mode="r:") as tar:
+        members = [one for one in tar if one.isfile() or one.isdir() or one.issym() or one.islnk()]
+        for member in members:
+            try:
+                tarfile.data_filter(member, os.fspath(target))
+            except tarfile.FilterError as error:
+                raise FileRefused(path=member.name, why=f"it would lead outside the target ({error})") from error
+        target.mkdir(parents=True, exist_ok=True)
+        tar.extractall(target, members=members, filter="data")
+
+
+def _pack(source: Local, held: IO[bytes]) -> None:
+    with tarfile.open(fileobj=held, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        tar.add(source, arcname=".", filter=_anonymous)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def _request(op: str, sandbox: str, path: str, **fields: Any) -> dict[str, Any]:
+    return {"op": f"file-{op}", "sandbox": sandbox, "path": absolute(path), **fields}
+
+
+def _receive(request: dict[str, Any], sink: Callable[[bytes], Iterable[Any]]) -> Generator[Any, Any, Any]:
+    yield from begin(request)
+    while True:
+        frame = yield RECEIVE
+        if frame is not None and frame[0] == wire.Type.DATA:
+            yield from sink(frame[1])
+            continue
+        return document(frame, request["op"])["ok"]
+
+
+def _send_file(file: IO[bytes]) -> Op[None]:
+    while data := (yield Run(file.read, (wire.CHUNK,), blocking=True)):
+        yield Send(wire.pack(wire.Type.DATA, data))
+    yield Send(wire.pack(wire.Type.EOF))
+    document((yield RECEIVE), "upload")
+
+
+def _give(data: bytes) -> Op[None]:
+    yield Give(data)
+
+
+def _add(whole: bytearray, data: bytes) -> tuple[()]:
+    whole += data
+    return ()
+
+
+def _put(file: IO[bytes] | io.BufferedWriter, data: bytes) -> Op[None]:
+    yield Run(file.write, (data,), blocking=True)

@@ -1,0 +1,274 @@
+"""`Sandbox`: a machine of one's own, blocking.
+
+Does not cover: the same for asyncio (`aio`), or where the data lies (`takeback.sandboxes` gives the default client).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Unpack
+
+from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed, TakebackError, TerminalRefused
+from takeback.machines.client import commands, operations
+from takeback.machines.client.connect import Client
+from takeback.machines.client.drivers import items, run
+from takeback.machines.client.files import Files
+from takeback.machines.client.operations import CreateFields, Info, Wishes
+from takeback.machines.client.processes import Process, Records, Terminal
+from takeback.machines.client.results import CommandResult, Event
+from takeback.machines.client.steps import Op
+
+
+class SandboxRecord:
+    """What is known of a sandbox; `refresh` asks anew."""
+
+    # Set by takeback.sandboxes, the one place that reads settings.
+    default_client: ClassVar[Callable[[], Client]]
+
+    def __init__(self, client: Client, info: Info, *, ours: bool = False, keep: bool = False) -> None:
+        self._client = client
+        self._ours = ours and not info.get("reused", False)
+        self._keep = keep
+        self.info = info
+
+    @property
+    def id(self) -> str:
+        return str(self.info["id"])
+
+    @property
+    def state(self) -> str:
+        """As of the last answer: starting, running, pausing, paused, resuming, stopping, stopped."""
+        return str(self.info["state"])
+
+    def __repr__(self) -> str:
+        name = f" {self.info['name']!r}" if self.info.get("name") else ""
+        return f"<{type(self).__name__} {self.id}{name} {self.state}>"
+
+
+class Sandbox(SandboxRecord):
+    """A sandbox: `with Sandbox.create() as sbx: sbx.exec("make test")` makes one and deletes it at the end."""
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, *, client: Client | None = None, **fields: Unpack[CreateFields]) -> Sandbox:
+        """Make a sandbox and start it. What is missing on this machine is set up first.
+
+        Raises NameTaken, UnknownImage, InvalidRequest, StartFailed, KeeperFailed.
+        """
+        client = client or cls.default_client()
+        info = run(client, operations.create(client, fields))
+        return cls(client, info, ours=True, keep=bool(fields.get("keep")))
+
+    @classmethod
+    def get_or_create(cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]) -> Sandbox:
+        """Return the living sandbox of that name, woken when it was paused, or make it."""
+        wanted: CreateFields = {**fields, "name": name, "get_or_create": True}
+        return cls.create(client=client, **wanted)
+
+    @classmethod
+    def connect(cls, sandbox_id: str, *, client: Client | None = None) -> Sandbox:
+        """Return a sandbox by its id. Raises SandboxNotFound."""
+        client = client or cls.default_client()
+        return cls(client, run(client, operations.get(sandbox_id)))
+
+    @classmethod
+    def list(
+        cls,
+        *,
+        client: Client | None = None,
+        state: str | Sequence[str] | None = None,
+        include_stopped: bool = False,
+        labels: Mapping[str, str] | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> Sandboxes:
+        """Return the sandboxes that fit, newest first; stopped ones whose disk is gone only with `include_stopped`."""
+        client = client or cls.default_client()
+        op = operations.listing(state=state, include_stopped=include_stopped, labels=labels, name=name, limit=limit)
+        return [cls(client, info) for info in run(client, op)]
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Delete what this program made; stop what it found."""
+        try:
+            if self._ours and not self._keep:
+                self.delete()
+            else:
+                self.stop(wait=False)
+        except TakebackError:
+            pass  # what the block raised is what matters
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def exec(
+        self,
+        command: commands.Command,
+        *,
+        cwd: str | None = None,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: commands.Data | None = None,
+        timeout_ms: int | None = None,
+        on_stdout: Callable[[str], Any] | None = None,
+        on_stderr: Callable[[str], Any] | None = None,
+        check: bool = False,
+        idempotency_key: str | None = None,
+        trace_files: bool = False,
+    ) -> CommandResult:
+        """Run a command to its end: a text in `bash -c`, or a list of words without a shell.
+
+        `timeout_ms` is a minute unless given (a day with callbacks). What the command leaves behind in its session ends
+        with it; use `spawn` for servers. Raises CommandError with `check`, SandboxPaused, SandboxStopped.
+        """
+        op = commands.execute(
+            self.id, command, cwd=cwd, user=user, env=env, stdin=stdin, timeout_ms=timeout_ms, on_stdout=on_stdout,
+            on_stderr=on_stderr, check=check, idempotency_key=idempotency_key, trace_files=trace_files,
+        )  # fmt: skip
+        return run(self._client, op)
+
+    def exec_stream(
+        self,
+        command: commands.Command,
+        *,
+        cwd: str | None = None,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: commands.Data | None = None,
+        timeout_ms: int | None = None,
+        idempotency_key: str | None = None,
+        trace_files: bool = False,
+    ) -> Iterator[Event]:
+        """Run a command and give its events as they come: start, stdout, stderr, truncated, exit."""
+        op = commands.stream(
+            self.id, command, cwd=cwd, user=user, env=env, stdin=stdin, timeout_ms=timeout_ms,
+            idempotency_key=idempotency_key, trace_files=trace_files,
+        )  # fmt: skip
+        yield from items(self._client, op)
+
+    def spawn(
+        self,
+        command: commands.Command,
+        *,
+        cwd: str | None = None,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: commands.Data | bool | None = None,
+        pty: bool | Mapping[str, int] | None = None,
+        timeout_ms: int | None = None,
+        output_encoding: str = "utf8",
+        trace_files: bool = False,
+    ) -> Process:
+        """Start a process that lives on its own; stdin stays open for `write` unless `stdin` gives it or is False."""
+        op = commands.spawn(
+            self.id, command, cwd=cwd, user=user, env=env, stdin=stdin, pty=pty, timeout_ms=timeout_ms,
+            output_encoding=output_encoding,
+        )  # fmt: skip
+        return Process(self._client, self.id, run(self._client, op))
+
+    def processes(self) -> Records:
+        """Return the records of the running processes and of the last 16 that ended."""
+        return run(self._client, operations.processes(self.id))
+
+    def process(self, process_id: str) -> Process:
+        """Return a process by its id. Raises ProcessNotFound."""
+        record = run(self._client, commands.control("process", self.id, process_id))
+        return Process(self._client, self.id, record)
+
+    def terminal(
+        self,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        command: commands.Command | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        process_id: str | None = None,
+    ) -> Terminal:
+        """Open a terminal with `bash -l` or another command, or attach to a process that has one."""
+        if process_id is not None:
+            return Terminal(self.process(process_id))
+        try:
+            size = {"cols": cols, "rows": rows}
+            process = self.spawn(command or commands.LOGIN, cwd=cwd, user=user, pty=size, output_encoding="base64")
+        except (FileNotFound, InvalidRequest, StartFailed) as error:
+            raise TerminalRefused(why=str(error)) from error
+        return Terminal(process)
+
+    @property
+    def files(self) -> Files:
+        """Read, write and move files in it."""
+        return Files(self._client, self.id)
+
+    # -- its life --------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> Sandbox:
+        """Ask for its record."""
+        return self._take(operations.get(self.id))
+
+    def wait_for(self, state: str, timeout_seconds: float = 60) -> Sandbox:
+        """Wait until it is `running`, `paused` or `stopped`, can no longer be, or the time is over."""
+        return self._take(operations.wait_for(self.id, state, timeout_seconds))
+
+    def pause(self, wait: bool = True, idempotency_key: str | None = None) -> Sandbox:
+        """Stop its processors; memory, processes and connections inside stay."""
+        return self._take(operations.change("pause", self.id))
+
+    def wake(
+        self,
+        wait: bool = True,
+        timeout_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        *,
+        wait_for_capacity: float | bool | None = None,
+        on_capacity_wait: Any = None,
+    ) -> Sandbox:
+        """Let it go on; one that is awake is left as it is. `timeout_seconds` gives it a new time limit."""
+        try:
+            return self._take(operations.change("wake", self.id, timeout_seconds=timeout_seconds))
+        except NotPaused:
+            self.refresh()
+            if timeout_seconds is not None or self.state not in ("running", "starting"):
+                raise
+            return self
+
+    def stop(self, wait: bool = True, idempotency_key: str | None = None) -> Sandbox:
+        """Shut it down; its disk is kept and `restart` boots from it, its memory is gone."""
+        return self._take(operations.change("stop", self.id))
+
+    def restart(
+        self,
+        wait: bool = True,
+        idempotency_key: str | None = None,
+        *,
+        wait_for_capacity: float | bool | None = None,
+        on_capacity_wait: Any = None,
+    ) -> Sandbox:
+        """Boot a stopped sandbox from the disk that was kept."""
+        return self._take(operations.change("restart", self.id))
+
+    def extend(self, seconds: int, idempotency_key: str | None = None) -> Sandbox:
+        """Move the end of its time limit; without one nothing changes."""
+        return self._take(operations.change("extend", self.id, seconds=seconds))
+
+    def update(self, idempotency_key: str | None = None, **settings: Any) -> Sandbox:
+        """Change name, labels, env, auto_wake, user, idle_pause_seconds, persistent, timeout_seconds or on_timeout."""
+        return self._take(operations.update(self.id, settings))
+
+    def delete(self, idempotency_key: str | None = None) -> dict[str, Any]:
+        """Remove it for good, running or not. Deleting it again gives the same answer."""
+        self.info = {**self.info, **run(self._client, operations.change("delete", self.id))}
+        return self.info
+
+    def metrics(self, range: str = "1h") -> dict[str, Any]:
+        """Return what it uses: `latest` (null when it does not run) and `points`, CPU in percent, memory in bytes."""
+        return run(self._client, operations.change("metrics", self.id, range=range))
+
+    def _take(self, op: Op[Info]) -> Sandbox:
+        self.info = run(self._client, op)
+        return self
+
+
+Sandboxes = list[Sandbox]

@@ -1,0 +1,142 @@
+"""Try a step in a copy of a running sandbox and keep the copy only if it passed.
+
+    original ──fork──> copy (network off) ── step ── verify ──┬─ passed: the copy takes the original's place
+        └── goes on, and never sees the step                 └─ failed, error, Ctrl-C: the copy is deleted
+
+Does not cover: several candidates at once (`explore`), going back several steps (`chain`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from takeback.errors import TakebackError, UsageError
+from takeback.machines.client.commands import Command
+from takeback.machines.client.results import CommandResult
+from takeback.machines.client.sandbox import Sandbox
+
+_LOG = 1024 * 1024
+_SPARE_S = 600
+
+Step = Command | Callable[[Sandbox], Any]
+Score = Command | Callable[[Sandbox], float]
+T = TypeVar("T")
+
+
+class Trial(NamedTuple):
+    """What came of a trial; unpacks in this order.
+
+    `kept` is the sandbox that goes on, `log` what the step and the check wrote (its last MiB), `diff` what the step
+    changed, `cost` the micro-dollars of the copy by what they are for.
+    """
+
+    kept: Sandbox
+    passed: bool
+    log: str
+    diff: dict[str, Any]
+    cost: dict[str, Any]
+
+
+def try_in_copy(
+    sandbox: Sandbox,
+    step: Step,
+    verify: Step | None = None,
+    offline: bool = True,
+    cwd: str | None = None,
+    timeout: float = 600,
+    *,
+    user: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Trial:
+    """Run a step and its check in a copy, and keep the copy in the original's place only if both passed.
+
+    A step or check is a shell text, a list of words (passed: exit code 0), or a function of the sandbox (passed: it
+    raises nothing, and as a check returns nothing or something true). `timeout` in seconds is for each of the two.
+    With `offline` the copy reaches nothing outside until it is kept. On any error the original is the one that stays.
+    Raises what fork raises, and what a function raised.
+    """
+    with Candidate(sandbox, offline=offline, timeout=timeout, cwd=cwd, user=user, env=env) as candidate:
+        passed = candidate.passes(step, verify)
+        diff, cost = candidate.copy.diff(), candidate.copy.cost()
+        kept = candidate.keep() if passed else sandbox
+    return Trial(kept, passed, candidate.log, diff, cost)
+
+
+class Candidate:
+    """One copy that a step is tried in; deleted at the end of the block unless it was kept."""
+
+    def __init__(
+        self,
+        source: Sandbox,
+        *,
+        offline: bool,
+        timeout: float,
+        cwd: str | None = None,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        copy: Sandbox | None = None,
+    ) -> None:
+        if timeout <= 0:
+            raise UsageError(detail=f"timeout is in seconds and above 0, not {timeout}")
+        self._source = source
+        self._options: dict[str, Any] = {"cwd": cwd, "user": user, "env": env, "timeout_ms": int(timeout * 1000)}
+        self._log = ""
+        self._kept = False
+        # Should this program be killed, the keeper deletes the copy when its time is over.
+        seconds = int(2 * timeout + _SPARE_S)
+        self.copy = copy or source.fork(trial_seconds=seconds, offline=offline)
+
+    def __enter__(self) -> Candidate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._kept:
+            with suppress(TakebackError):  # what happened in the block is what matters; the keeper deletes it later
+                self.copy.delete()
+
+    @property
+    def log(self) -> str:
+        return self._log
+
+    def passes(self, step: Step, verify: Step | None) -> bool:
+        """Run the step, and the check if it passed; return whether both did."""
+        return self._run(step, True) and (verify is None or self._run(verify, False))
+
+    def score(self, score: Score) -> float:
+        """Return a candidate's score: what the function returns, or the last number a command writes.
+
+        Raises UsageError when there is none.
+        """
+        if callable(score):
+            return float(score(self.copy))
+        numbers = re.findall(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", self._command(score).stdout)
+        if not numbers:
+            raise UsageError(detail=f"the score command {score!r} wrote no number")
+        return float(numbers[-1])
+
+    def keep(self) -> Sandbox:
+        """Let the copy take the original's place (name, labels, network rules, previews) and delete the original."""
+        kept = self._source.replace_with(self.copy)
+        self._kept = True
+        return kept
+
+    def _run(self, step: Step, is_step: bool) -> bool:
+        if callable(step):
+            answer = step(self.copy)
+            if isinstance(answer, CommandResult):
+                return answer.exit_code == 0
+            return is_step or answer is None or bool(answer)
+        result = self._command(step)
+        if result.timed_out:
+            self._note("(out of time)\n")
+        return result.exit_code == 0
+
+    def _command(self, command: str | Sequence[str]) -> CommandResult:
+        self._note(f"$ {command if isinstance(command, str) else ' '.join(command)}\n")
+        return self.copy.exec(command, on_stdout=self._note, on_stderr=self._note, **self._options)
+
+    def _note(self, text: str) -> None:
+        self._log = (self._log + text)[-_LOG:]

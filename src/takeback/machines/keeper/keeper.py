@@ -1,0 +1,192 @@
+"""The keeper itself: all sandboxes of one data directory, the engines they run on, and when it ends.
+
+Does not cover: connections (`server`), operations (`sandboxes`, ...), the clock (`idle`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from takeback.errors import NameTaken, SandboxNotFound, TakebackError
+from takeback.host import process
+from takeback.machines.engine import Engine
+from takeback.machines.keeper.machine import Life
+from takeback.machines.keeper.registry import Registry
+from takeback.machines.layout import MachinesDir
+from takeback.machines.model import SandboxRecord, SandboxState
+
+log = logging.getLogger("takeback.keeper")
+
+IDLE_SECONDS = 30.0
+_DELETED_KEPT = 1000
+
+MakeEngine = Callable[[str, MachinesDir], Engine]
+
+
+class Keeper:
+    """Looks after every sandbox; lives in one event loop."""
+
+    def __init__(self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.directory = directory
+        self.registry = Registry(directory)
+        self.over = asyncio.Event()
+        self.in_use: Callable[[], bool] = lambda: False
+        self._make_engine = make_engine
+        self._engines: dict[str, Engine] = {}
+        self._lives: dict[str, Life] = {}
+        self._deleted: dict[str, dict[str, Any]] = {}
+        self._names: set[str] = set()
+        self._background: set[asyncio.Task[Any]] = set()
+        self._idle_seconds = idle_seconds
+        self._used = time.monotonic()
+
+    @staticmethod
+    def now_ns() -> int:
+        return time.time_ns()
+
+    # -- sandboxes -------------------------------------------------------------------------------------------------
+
+    def lives(self) -> list[Life]:
+        return list(self._lives.values())
+
+    def find(self, sandbox_id: object) -> Life:
+        """Return a sandbox by its id. Raises SandboxNotFound."""
+        life = self._lives.get(str(sandbox_id))
+        if life is None or life.deleted:
+            raise SandboxNotFound(id=str(sandbox_id))
+        return life
+
+    def named(self, name: str) -> Life | None:
+        """Return the sandbox with that name that is alive: it runs, is paused, or its disk is kept."""
+        for life in self._lives.values():
+            if life.record.name == name and not life.deleted:
+                if life.record.state != SandboxState.STOPPED or life.record.disk_kept:
+                    return life
+        return None
+
+    def take_name(self, name: str | None, *, besides: Life | None = None) -> None:
+        """See that a name is free. Raises NameTaken."""
+        holder = self.named(name) if name is not None else None
+        if holder is not None and holder is not besides:
+            raise NameTaken(name=name, sandboxId=holder.record.id)
+
+    def engine(self, name: str) -> Engine:
+        """Return an engine by its name. Raises Unsupported, EngineMissing, EngineTooOld."""
+        if name not in self._engines:
+            self._engines[name] = self._make_engine(name, self.directory)
+        return self._engines[name]
+
+    def new(self, record: SandboxRecord) -> Life:
+        """Enter a sandbox that is to be started; its name is its own from now on. Raises NameTaken."""
+        self.take_name(record.name)
+        self.registry.add(record)
+        life = Life(record, self.engine(record.engine), self.registry, self.now_ns)
+        self._lives[record.id] = life
+        return life
+
+    async def discard(self, life: Life) -> dict[str, Any]:
+        """Delete a sandbox and return what is said of it from now on; the slow part happens afterwards."""
+        await life.delete()
+        answer = {**life.record.info(), "status": "deleted", "deletedAt": life.record.info()["endedAt"]}
+        self._deleted[life.record.id] = answer
+        while len(self._deleted) > _DELETED_KEPT:
+            del self._deleted[next(iter(self._deleted))]
+        self.background(self._clean(life))
+        return answer
+
+    def deleted(self, sandbox_id: object) -> dict[str, Any] | None:
+        """Return what was said when a sandbox was deleted, so that doing it again is no error."""
+        return self._deleted.get(str(sandbox_id))
+
+    async def _clean(self, life: Life) -> None:
+        try:
+            await life.clean()
+        finally:
+            self._lives.pop(life.record.id, None)
+
+    async def recover(self) -> None:
+        """Find again what an earlier keeper looked after, and finish what it was removing."""
+        found: list[Life] = []
+        for one in self.registry.all():
+            if isinstance(one, tuple):
+                log.error("sandbox %s: its record cannot be read: %s", *one)
+                continue
+            try:
+                life = Life(one, self.engine(one.engine), self.registry, self.now_ns)
+            except TakebackError as error:
+                log.error("sandbox %s: %s", one.id, error)
+                continue
+            self._lives[one.id] = life
+            found.append(life)
+        await asyncio.gather(*(self._recover(life) for life in found))
+
+    async def _recover(self, life: Life) -> None:
+        if life.record.stop_reason == "deleted":
+            life.deleted = True
+            self.background(self._clean(life))
+            return
+        await life.adopt()
+
+    # -- its own life ----------------------------------------------------------------------------------------------
+
+    def alive(self) -> int:
+        """How many sandboxes there are to keep: running, paused, or on the way to or from that."""
+        return sum(life.record.state != SandboxState.STOPPED for life in self._lives.values())
+
+    def was_used(self) -> None:
+        self._used = time.monotonic()
+
+    def background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that nobody waits for; the keeper does not end before it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("in the background", exc_info=task.exception())
+
+    def end_if_idle(self) -> None:
+        """End when nothing has run and nobody has asked for a while."""
+        if self.alive() or self._background or self.in_use():
+            self.was_used()
+        elif time.monotonic() - self._used >= self._idle_seconds:
+            self.end("idle")
+
+    def end(self, why: str) -> None:
+        """End soon, leaving what runs running."""
+        log.info("ending: %s", why)
+        self.over.set()
+
+    async def settle(self) -> None:
+        """Wait for what was begun, and let go of what runs."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=10)
+        for life in self._lives.values():
+            life.leave_running()
+
+    def reap(self) -> None:
+        process.reap_orphans()
+
+
+def select(
+    lives: Iterable[Life], states: list[str], stopped: bool, labels: Mapping[str, str], name: str | None
+) -> list[Life]:
+    """Return the sandboxes that fit, newest first; with no states named, stopped ones only if their disk is kept."""
+    found = []
+    for life in lives:
+        record = life.record
+        if life.deleted or (name is not None and record.name != name):
+            continue
+        if states and record.state not in states and not (stopped and record.state == SandboxState.STOPPED):
+            continue
+        if not states and not stopped and record.state == SandboxState.STOPPED and not record.disk_kept:
+            continue
+        if all(record.labels.get(key) == value for key, value in labels.items()):
+            found.append(life)
+    return sorted(found, key=lambda life: -life.record.created_ns)

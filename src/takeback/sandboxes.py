@@ -1,0 +1,72 @@
+"""Sandboxes with this user's settings: where their data lies, and the set-up of what is missing.
+
+Does not cover: what a sandbox can do (`machines.client`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from takeback import config as configs
+from takeback.machines.client.aio import AsyncSandbox
+from takeback.machines.client.connect import Client
+from takeback.machines.client.results import CommandResult
+from takeback.machines.client.sandbox import Sandbox, SandboxRecord
+from takeback.machines.images import catalogue
+from takeback.machines.layout import MachinesDir
+from takeback.machines.making import Report
+from takeback.machines.model import WORKSPACE
+from takeback.machines.setup import Setup
+from takeback.machines.supervisor.build import supervisor_binary
+
+__all__ = ["AsyncSandbox", "CommandResult", "Sandbox", "client"]
+
+
+def client(*, report: Report | None = None) -> Client:
+    """Return the way to this user's sandboxes; what a create sets up is told to `report`, else to a terminal.
+
+    Raises BadSetting, CannotRead.
+    """
+    data = configs.load(os.environ).data
+    setup = Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath))
+    return Client(data, prepare=preparation(setup, report or _to_terminal))
+
+
+def preparation(setup: Setup, report: Report) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return what makes the fields of a create complete: engine and image are brought here if they are missing."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def prepare(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        image = fields.get("image") or catalogue.DEFAULT
+        # Looking at it all takes longer than starting a sandbox: once for each image, while it stays in its place.
+        if image not in known or not os.path.isdir(known[image]["base"]["root"]):
+            known[image] = _prepared(setup, image, report)
+        return {**fields, **known[image]}
+
+    return prepare
+
+
+def _prepared(setup: Setup, image: str, report: Report) -> dict[str, Any]:
+    found = setup.ensure(image, report=report).image
+    assert found is not None
+    name = f"{found.name}@{found.version}" if found.version else found.name
+    base = {
+        "image": name,
+        "root": str(found.rootfs),
+        "account": {"name": found.user, "uid": found.uid, "gid": found.gid, "home": found.cwd},
+        "workdir": found.cwd or WORKSPACE,
+        "env": dict(found.env),
+    }
+    return {"base": base, "supervisor": str(supervisor_binary(setup.machines).parent)}
+
+
+def _to_terminal(what: str) -> None:
+    # The first create takes a minute: somebody who waits at a terminal is told why, a program's output stays clean.
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"takeback: {what}", file=sys.stderr)
+
+
+SandboxRecord.default_client = staticmethod(client)
