@@ -209,5 +209,6 @@ class Engine(Protocol):
     def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
         """Remove what earlier runs left behind and nobody knows; return what was removed, in words.
 
+        To be called while no other call is going on; does nothing otherwise.
         `known` are all machines and `saved` the folders of all snapshots: what neither needs (disk layers) goes.
         """

@@ -176,7 +176,7 @@ def _left_behind(data: Path, own: str) -> list[str]:
     for group in [*Path("/sys/fs/cgroup").glob(own), *Path("/sys/fs/cgroup").glob(f"*/{own}")]:
         found.append(f"control group {group}")
     found += [f"file {path}" for path in data.rglob("*") if not path.is_dir() or path.parent.name == "layers"]
-    found += [f"staged {path}" for path in Path("/dev/shm").glob(own)]
+    found += [f"staged {path}" for path in Path("/dev/shm").glob(f"{own}*")]
     found += [f"zombie {pid}" for pid in process._children() if _is_zombie(pid)]
     return found
 

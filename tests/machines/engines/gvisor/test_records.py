@@ -81,7 +81,7 @@ def test_every_cut_and_every_changed_byte_of_a_header_is_seen(tmp_path: Path) ->
 
 def test_no_room_is_an_error_that_says_how_much(tmp_path: Path) -> None:
     with pytest.raises(CannotSave, match="GiB"):
-        room.choose(tmp_path, tmp_path / "scratch", 1 << 50)
+        room.choose(tmp_path, room.Scratch(tmp_path), 1 << 50)
 
 
 def test_folding_layers_keeps_what_the_upper_one_says(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone
-from takeback.host import ending, mounts, proc
+from takeback.host import ending, mounts, proc, process
 from takeback.machines.engine import DiskKind, Machine
 from takeback.machines.engines.gvisor import limits, room, spec
 from takeback.machines.engines.gvisor.checks import Container, Phase
@@ -29,7 +29,7 @@ from takeback.machines.engines.gvisor.runsc import IMAGE_FILES, Runsc
 Note = Callable[[Container], None]
 _BOOT, _QUICK, _KILL = 30.0, 10.0, 20.0
 _LOAD_LEAST, _BYTES_A_SECOND = 30.0, 20 << 20
-_LEAVE_GROUP = 50
+_LEAVE_GROUP = 200
 _SETTLE, _STILL_COMING = 8, 0.02
 
 
@@ -226,7 +226,9 @@ class Containers:
         for _ in range(_LEAVE_GROUP):
             if limits.remove(container.groups):
                 break
-            time.sleep(0.002)
+            # Helpers of a sandbox that ended by itself are in the group until somebody has waited for them.
+            process.reap_orphans()
+            time.sleep(0.005)
         return gone
 
     def _direct(self, container: Container) -> bool:

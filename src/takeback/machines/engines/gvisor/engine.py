@@ -56,10 +56,9 @@ class GVisor:
         data.layers.mkdir(mode=0o700, exist_ok=True)
         self._runsc = Runsc(binary, data.engine_state)
         self._disks = Disks(data.layers)
-        own = room.own_name(data.root)
-        self._cgroups = limits.find(own)
+        self._cgroups = limits.find(room.own_name(data.root))
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
-        self._scratch = Path("/dev/shm") / own
+        self._scratch = room.Scratch(data.root)
         self._busy: set[str] = set()
         self._lock = threading.Lock()
 
@@ -122,10 +121,10 @@ class GVisor:
             return self._saved(into, head)
 
     def passing(self, name: str) -> Path:
-        folder = self._scratch / name
-        if not room.open_scratch(self._scratch):
+        folder = self._scratch.make(name)
+        if folder is None:
             folder = self._data.root / "passing" / name
-        folder.mkdir(mode=0o700, parents=True)
+            folder.mkdir(mode=0o700, parents=True)
         return folder
 
     def saved(self, folder: Path) -> Saved:
@@ -220,6 +219,8 @@ class GVisor:
             (machine.folder / checks.FILE).unlink(missing_ok=True)
 
     def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
+        if self._busy:
+            return ()  # what is just being made is in no record yet
         wanted: set[str] = set()
         uppers: set[str] = set()
         unread = False
@@ -239,12 +240,10 @@ class GVisor:
             if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
                 removed.append(f"control group {group.name}")
         limits.close(self._cgroups)
-        for place in (self._scratch, self._data.root / "passing"):
-            for entry in place.iterdir() if place.is_dir() else ():
-                if entry not in saved:
-                    room.clear(entry)
-                    removed.append(f"unfinished snapshot {entry.name}")
-            room.close_scratch(place)
+        for entry in [*self._scratch.all(), *(self._data.root / "passing").glob("*")]:
+            if entry not in saved:
+                room.clear(entry)
+                removed.append(f"unfinished snapshot {entry.name}")
         if not unread:  # else a layer that is needed might be taken away
             removed += [f"disk layer {name}" for name in self._disks.sweep(uppers)]
         return tuple(removed)

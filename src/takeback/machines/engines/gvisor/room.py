@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +32,7 @@ class Place:
     in_memory: bool  # the final folder is on tmpfs
 
 
-def choose(into: Path, scratch: Path, used: int) -> Place:
+def choose(into: Path, scratch: Scratch, used: int) -> Place:
     """Return where to write a machine that has `used` bytes of memory. Raises CannotSave when there is no room."""
     needed = int(used * _FACTOR) + _MORE
     in_memory = on_tmpfs(into)
@@ -41,11 +40,10 @@ def choose(into: Path, scratch: Path, used: int) -> Place:
     if have < needed:
         where = "memory" if in_memory else "the disk"
         raise CannotSave(why=f"it needs {_size(needed)} and {where} of {into} has {_size(have)}", next=_HINT)
-    if in_memory or not open_scratch(scratch) or _free(scratch) // _SHARE < needed:
+    staging = None if in_memory or scratch.free() // _SHARE < needed else scratch.make(f"{into.name}.saving")
+    if staging is None:
         return Place(into, staged=False, in_memory=in_memory)
-    folder = scratch / into.name
-    folder.mkdir(mode=0o700)
-    return Place(folder, staged=True, in_memory=False)
+    return Place(staging, staged=True, in_memory=False)
 
 
 def _free(folder: Path) -> int:
@@ -94,23 +92,28 @@ def own_name(data: Path) -> str:
     return f"takeback-{os.getuid()}-{found.st_dev:x}-{found.st_ino:x}"
 
 
-def open_scratch(folder: Path) -> bool:
-    """Make the folder in memory if need be; False when that cannot be."""
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        own = os.lstat(folder)
-    except OSError:
-        return False
-    # Somebody else may have taken the name: all may write to /dev/shm.
-    return stat.S_ISDIR(own.st_mode) and own.st_uid == os.getuid() and on_tmpfs(folder)
+class Scratch:
+    """A data directory's own folders in memory, all beside each other in /dev/shm so that none is left empty behind."""
 
+    def __init__(self, data: Path) -> None:
+        self._place = Path("/dev/shm")
+        self._own = own_name(data)
 
-def close_scratch(folder: Path) -> None:
-    """Remove the folder in memory when it is empty."""
-    try:
-        folder.rmdir()
-    except OSError:
-        pass
+    def make(self, name: str) -> Path | None:
+        """Make a folder, None when there is no such place. Raises FileExistsError."""
+        if not os.access(self._place, os.W_OK) or not on_tmpfs(self._place):
+            return None
+        folder = self._place / f"{self._own}.{name}"
+        folder.mkdir(mode=0o700)  # whoever else took the name, all may write there: then it is not ours
+        return folder
+
+    def free(self) -> int:
+        """Return the bytes that may be written there; 0 when there is no such place."""
+        return _free(self._place) if self._place.is_dir() and on_tmpfs(self._place) else 0
+
+    def all(self) -> list[Path]:
+        """Return all folders there are."""
+        return sorted(self._place.glob(f"{self._own}.*")) if self._place.is_dir() else []
 
 
 def clear(folder: Path) -> None:

@@ -57,7 +57,9 @@ class _Moment(Exception):
 class Save:
     """One save of one machine."""
 
-    def __init__(self, containers: Containers, disks: Disks, machine: Machine, into: Path, scratch: Path) -> None:
+    def __init__(
+        self, containers: Containers, disks: Disks, machine: Machine, into: Path, scratch: room.Scratch
+    ) -> None:
         self._containers = containers
         self._disks = disks
         self._machine = machine
@@ -93,7 +95,6 @@ class Save:
             finally:
                 if place.staged:
                     room.clear(place.folder)
-                    room.close_scratch(self._scratch)
 
     def _tries(
         self, record: Record, place: room.Place, used: int, answers: Answers | None, copies: Copies | None
