@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -95,6 +97,8 @@ static _Noreturn void child(struct launch *launch) {
     setrlimit(RLIMIT_NOFILE, &files_limit);
     umask(022);
     standard_files(launch);
+    if (getppid() == 1) /* what only the supervisor needs, to set the host's name */
+        prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0);
     become(launch);
     if (chdir(launch->cwd) < 0)
         give_up(launch, "cwd", launch->cwd);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -240,6 +241,7 @@ static void apart(int caller) {
     fcntl(kept, F_SETFD, FD_CLOEXEC);
     close_range(4, ~0U, 0);
     setrlimit(RLIMIT_NOFILE, &files_limit);
+    prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0);
     alarm(REQUEST_S); /* who says nothing must not be waited for */
     serve(kept);
 }
