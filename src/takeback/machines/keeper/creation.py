@@ -55,13 +55,18 @@ def new_record(
     supervisor = given.pop("supervisor", None)
     if not isinstance(base, Mapping) or not supervisor:
         raise InvalidRequest(detail="a create without an image's root", next="`takeback setup` makes the default one")
-    disk = given.pop("disk", None) or _default_disk(engine)
+    root = _base(base)
+    disk = given.pop("disk", None) or (DiskKind.MEMORY.value if root.live else _default_disk(engine))
+    if root.live and disk != DiskKind.MEMORY.value:
+        raise InvalidRequest(
+            detail=f"disk={disk!r} on the image {root.image!r}, which others use too", next="leave `disk` out"
+        )
     known = {name: value for name, value in given.items() if name in SandboxRecord.__dataclass_fields__}
     return SandboxRecord(
         id=id,
         state=SandboxState.STARTING,
         engine=engine_name,
-        base=_base(base),
+        base=root,
         disk=disk,
         supervisor=str(supervisor),
         created_ns=now_ns,
@@ -86,6 +91,10 @@ def _base(given: Mapping[str, Any]) -> Base:
         workdir=given["workdir"],
         env=dict(given.get("env", {})),
         masked=tuple(given.get("masked", ())),
+        scratch=tuple(given.get("scratch", ())),
+        seen=tuple(given.get("seen", ())),
+        shown=tuple(given.get("shown", ())),
+        live=bool(given.get("live")),
     )
 
 
