@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from takeback.machines import making
 from takeback.machines.client.connect import Client
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.images import oci_tools
 from takeback.machines.images.base import Image
 from takeback.machines.layout import MachinesDir
-from takeback.machines import making
 from takeback.machines.making import silent
 from takeback.sandboxes import base_of
 from tests.machines.client.conftest import World, gvisor, supervisor, world
