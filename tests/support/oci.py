@@ -170,7 +170,7 @@ def registry(layout: Layout, name: str) -> Iterator[tuple[str, list[str]]]:
         thread.join(10)
 
 
-PROGRAMS = ("bash", "cat", "id", "ls", "stat", "pwd", "env", "mkdir", "touch", "readlink", "sleep", "rm")
+PROGRAMS = ("bash", "cat", "id", "ls", "stat", "pwd", "env", "mkdir", "touch", "readlink", "sleep", "rm", "chown")
 LIBRARIES = ("libc.so.6", "libtinfo.so.6", "libselinux.so.1", "libpcre2-8.so.0", "libacl.so.1", "libattr.so.1")
 
 

@@ -67,6 +67,7 @@ class Base:
     seen: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     live: bool = False
+    one_owner: bool = False  # an ordinary user's: all files are root's inside
 
 
 @dataclass(frozen=True)

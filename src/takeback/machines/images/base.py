@@ -45,6 +45,7 @@ class Image:
     seen: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     live: bool = False
+    one_owner: bool = False  # an ordinary user's: all files are that user's, and root's inside
 
 
 class ImageSource(Protocol):
@@ -93,6 +94,7 @@ def read(folder: Path) -> Image | None:
             start=None if data["start"] is None else tuple(map(str, data["start"])),
             home=str(data.get("home", "")),
             groups=tuple(map(int, data.get("groups", ()))),
+            one_owner=bool(data.get("one_owner")),
         )
     except FileNotFoundError:
         return None

@@ -70,7 +70,9 @@ class Host:
 
     def _hidden(self, shown: list[str]) -> tuple[set[str], set[str]]:
         """Return the paths in SYSTEM that cannot be seen, and those that are empty but can be written to inside."""
-        hidden = {path for path in (*KEPT, *SECRETS) if os.path.lexists(self._here(path))}
+        hidden = {path for path in KEPT if os.path.lexists(self._here(path))}
+        # What we cannot read cannot be read inside, and the engine could not put anything over it.
+        hidden |= {path for path in SECRETS if os.access(self._here(path), os.R_OK)}
         scratch: set[str] = set()
         for top in LOOKED_THROUGH:
             files, folders = private.below(self._root, top, hidden)

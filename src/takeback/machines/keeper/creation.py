@@ -95,6 +95,7 @@ def _base(given: Mapping[str, Any]) -> Base:
         seen=tuple(given.get("seen", ())),
         shown=tuple(given.get("shown", ())),
         live=bool(given.get("live")),
+        one_owner=bool(given.get("one_owner")),
     )
 
 

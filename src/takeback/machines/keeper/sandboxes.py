@@ -11,7 +11,7 @@ from typing import Any
 
 from takeback.errors import InvalidRequest, NotPaused, SandboxNotFound, StartFailed, TakebackError
 from takeback.machines.keeper import keeper as keepers
-from takeback.machines.keeper import snapshots
+from takeback.machines.keeper import owners, snapshots
 from takeback.machines.keeper.creation import checked, new_record
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
@@ -39,6 +39,7 @@ async def create(call: Call) -> dict[str, Any]:
     life = keeper.new(record)
     try:
         await life.start()
+        await owners.give(life)
     except BaseException as error:
         await keeper.discard(life)
         if isinstance(error, TakebackError) or not isinstance(error, Exception):
