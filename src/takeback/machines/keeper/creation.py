@@ -23,7 +23,8 @@ _WITHOUT_MEANING = {
     "spread_from", "secrets",
 }  # fmt: skip
 _NOT_YET = {"volumes", "tailscale"}
-_FLOOR_MIB, _CEILING_MIB = 128, 65_536
+# As the hosted service has them; `disk_mib` there counts the system too.
+_MEMORY_MIB, _DISK_MIB = (128, 65_536), (3072, 409_600)
 
 
 def checked(fields: Mapping[str, Any], *, update: bool = False) -> dict[str, Any]:
@@ -169,8 +170,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "labels": _labels,
     "env": _env,
     "vcpu": _between(1, 16),
-    "memory_mib": _between(_FLOOR_MIB, _CEILING_MIB),
-    "disk_mib": _between(256, 409_600),
+    "memory_mib": _between(*_MEMORY_MIB),
+    "disk_mib": _between(*_DISK_MIB),
     "timeout_seconds": _time_limit,
     "on_lease_end": _one_of("pause", "stop", "delete"),
     "idle_pause_seconds": _idle,
