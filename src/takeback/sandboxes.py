@@ -74,6 +74,7 @@ def base_of(image: Image) -> dict[str, Any]:
         "seen": image.seen,
         "shown": image.shown,
         "live": image.live,
+        "start": image.start or (),
         "one_owner": image.one_owner,
     }  # fmt: skip
 

@@ -67,6 +67,7 @@ class Base:
     seen: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     live: bool = False
+    start: tuple[str, ...] = ()  # what the image was made to run
     one_owner: bool = False  # an ordinary user's: all files are root's inside
 
 
@@ -253,7 +254,7 @@ def _base(given: Mapping[str, Any]) -> Base:
     base = dict(given)
     account = dict(base["account"])
     account["groups"] = tuple(account["groups"])
-    lists = {name: tuple(base.get(name, ())) for name in ("masked", "scratch", "seen", "shown")}
+    lists = {name: tuple(base.get(name, ())) for name in ("masked", "scratch", "seen", "shown", "start")}
     return Base(**{**base, "account": Account(**account), **lists})
 
 

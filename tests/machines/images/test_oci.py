@@ -155,6 +155,26 @@ def test_a_sandbox_begins_as_the_config_says(
     assert not (image.rootfs / "srv/app/file").exists(), "the base is read-only"
 
 
+def test_what_an_image_was_made_to_run_runs(
+    world: World, store: MachinesDir, layout: oci.Layout, system_layer: bytes
+) -> None:
+    layout.image(
+        "serves", [system_layer], User="worker", Env=["A=b"], Entrypoint=["bash", "-c"], Cmd=["echo $A; sleep 99"]
+    )
+    layout.image("fails", [system_layer], Cmd=["/no/such/program"])
+    layout.image("waits", [system_layer], Cmd=["/bin/bash"])
+    with sandbox(world, get(store, f"oci:{layout.path}:serves")) as box:
+        begun = box.info["start"]
+        assert begun["state"] == "started"
+        found = next(one for one in box.processes() if one["id"] == begun["processId"])
+        assert found["state"] == "running" and found["user"] == "sandbox"
+        assert next(iter(box.process(found["id"]).output_bytes())) == b"b\n"
+    with sandbox(world, get(store, f"oci:{layout.path}:fails")) as box:
+        assert box.info["start"] == {"state": "not_running", "exitCode": 127}
+    with sandbox(world, get(store, f"oci:{layout.path}:waits")) as box:
+        assert "start" not in box.info and box.processes() == []
+
+
 def test_two_sandboxes_share_one_tree_and_see_nothing_of_each_other(
     world: World, store: MachinesDir, layout: oci.Layout, system_layer: bytes
 ) -> None:

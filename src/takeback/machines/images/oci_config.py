@@ -18,6 +18,7 @@ from takeback.machines.images.base import PATH
 from takeback.machines.images.directory import inside
 
 _FILE_LIMIT = 1 << 20
+_TYPED_AT = ("sh", "ash", "bash", "dash", "zsh", "fish", "python", "python3", "node", "irb", "ghci", "jshell")
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost ip6-loopback\n"
 
 
@@ -49,8 +50,13 @@ def read(config: Mapping[str, Any], rootfs: Path) -> Work:
             env[name] = value
     words = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
     cwd = os.path.normpath("/" + str(config.get("WorkingDir") or "/").lstrip("/"))
-    start = tuple(map(str, words)) or None
-    return Work(user, uid, gid, groups, home, cwd, tuple(env.items()), start)
+    start = tuple(map(str, words))
+    return Work(user, uid, gid, groups, home, cwd, tuple(env.items()), None if _waits(start) else start)
+
+
+def _waits(command: tuple[str, ...]) -> bool:
+    """Whether a command would only wait for somebody to type: an image made for a terminal."""
+    return not command or (len(command) == 1 and os.path.basename(command[0]) in _TYPED_AT)
 
 
 def _account(user: str, rootfs: Path) -> tuple[str, int, int, tuple[int, ...], str]:

@@ -96,6 +96,7 @@ def _base(given: Mapping[str, Any]) -> Base:
         seen=tuple(given.get("seen", ())),
         shown=tuple(given.get("shown", ())),
         live=bool(given.get("live")),
+        start=tuple(given.get("start", ())),
         one_owner=bool(given.get("one_owner")),
     )
 
