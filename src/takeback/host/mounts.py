@@ -14,7 +14,7 @@ from pathlib import Path
 
 # The same on x86-64 and arm64 (asm-generic/unistd.h).
 _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 429, 430, 431, 432, 442
-_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC = 0x2, 0x4, 0x1000, 0x4000
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_UNBINDABLE = 0x2, 0x4, 0x1000, 0x4000, 1 << 17
 _RECURSIVE, _READ_ONLY = 0x8000, 0x1
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
@@ -95,6 +95,11 @@ def tmpfs(point: Path, *, size: int, mode: int) -> None:
 def bind(source: Path, point: Path) -> None:
     """Let a folder or file, with what is mounted in it, be seen at `point` too. Raises OSError."""
     _mount(os.fsencode(source), point, None, _MS_BIND | _MS_REC, None)
+
+
+def unbindable(point: Path) -> None:
+    """Leave a mount, and what is mounted in it, out of every `bind` of a folder that it lies in. Raises OSError."""
+    _mount(b"none", point, None, _MS_UNBINDABLE, None)
 
 
 def read_only(point: Path) -> None:

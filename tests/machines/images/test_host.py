@@ -15,6 +15,7 @@ from takeback.errors import CannotSave, InvalidRequest, SnapshotMismatch, Unknow
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.images import private
 from takeback.machines.images.host import Host
+from tests.machines.client import leaks
 from tests.machines.client.conftest import World
 from tests.machines.images.conftest import sandbox
 
@@ -31,6 +32,11 @@ def named() -> Iterator[Path]:
     (folder / "beside").write_text("not named")
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def in_var(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/var/lib")
 
 
 def stamp(folder: Path) -> list[tuple[str, int, int, int]]:
@@ -119,6 +125,23 @@ def test_named_folders_are_seen_where_they_are_and_what_is_beside_them_is_not(wo
         assert box.exec("pwd; cat file").stdout == f"{named}/seen\nhere\n"
         assert box.exec(["ls", str(named)]).stdout == "seen\n"
         assert named.name in box.exec(["ls", str(named.parent)]).stdout.split()
+
+
+@root_only
+def test_takebacks_data_in_a_folder_that_is_seen_is_hidden_and_its_mounts_do_not_multiply(
+    in_var: None, world: World
+) -> None:
+    assert world.data.is_relative_to("/var")
+    image = Host("host", world.data).find()
+    boxes, counts = [], []
+    for _ in range(4):
+        boxes.append(sandbox(world, image))
+        keeper = leaks.keepers(world.data)[0]
+        counts.append(len(Path(f"/proc/{keeper}/mountinfo").read_text().splitlines()))
+    assert counts[3] - counts[2] == counts[2] - counts[1] == counts[1] - counts[0]
+    assert boxes[3].exec(["ls", "-A", str(world.data)]).stdout == ""
+    for box in boxes:
+        box.delete()
 
 
 @pytest.mark.parametrize("path", ["/", "/proc", "/dev/shm", "/no/such/folder", "/etc/passwd"])

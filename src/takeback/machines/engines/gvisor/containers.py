@@ -68,7 +68,7 @@ class Containers:
         if machine.spec.disk is DiskKind.LAYERS:
             root = self._disks.mount(machine.spec.base, container.layers, container.upper, bundle / "root")
         elif view.needed(machine.spec):
-            root = view.mount(machine.spec, bundle / "root")
+            root = view.mount(machine.spec, bundle / "root", self._disks.folder.parent)
         (bundle / "config.json").write_text(json.dumps(spec.config(machine.spec, root=root, empty=empty)))
         container = replace(container, groups=limits.make(self._cgroups, container.id, machine.spec))
         note(container)

@@ -1,9 +1,12 @@
 """A root folder made of parts of another one: what is named of the base, and places to mount on that it has not.
 
-    point/              a tmpfs of this mount namespace
-          bin -> usr/bin      links as they are
-          usr/  etc/  var/    the base's own, bound read-only
-          home/  .takeback/   empty
+    point/root/              a tmpfs of this mount namespace
+               bin -> usr/bin      links as they are
+               usr/  etc/  var/    the base's own, bound read-only
+               home/  .takeback/   empty
+
+`point` itself is a tmpfs that is not bound with a folder it lies in: takeback's data may lie in the base, and each view
+would hold all the others, twice as many mounts with every machine.
 
 The engine makes the folders it mounts on in the root folder it is given, also where that is read-only to the machine.
 So a base that is somebody's own (this machine's /, a directory) is never given to it as it is.
@@ -30,22 +33,30 @@ def needed(spec: MachineSpec) -> bool:
     return bool(spec.seen) or any(not os.path.lexists(_in(spec.base, place)) for place in specs.bound(spec))
 
 
-def mount(spec: MachineSpec, point: Path) -> Path:
-    """Mount it at `point` and return that; with `mounts.unmount_below` it is gone. Raises EngineFailed."""
+def mount(spec: MachineSpec, point: Path, data: Path) -> Path:
+    """Mount it below `point` and return where; `mounts.unmount_below` takes it away. Raises EngineFailed.
+
+    What is mounted in `data`, takeback's own folder, is left out.
+    """
+    root = point / "root"
     try:
         point.mkdir(mode=0o700, exist_ok=True)
-        mounts.tmpfs(point, size=_SIZE, mode=0o755)
+        mounts.tmpfs(point, size=_SIZE, mode=0o700)
+        mounts.unbindable(point)
+        root.mkdir()
+        mounts.tmpfs(root, size=_SIZE, mode=0o755)
         for entry in sorted(os.scandir(spec.base), key=lambda one: one.name):
-            _part(entry, point / entry.name, seen=not spec.seen or f"/{entry.name}" in spec.seen)
+            _part(entry, root / entry.name, seen=not spec.seen or f"/{entry.name}" in spec.seen)
         for place in specs.bound(spec):
-            if not os.path.lexists(_in(point, place)) and _is_made_here(spec, place):
-                os.makedirs(_in(point, place))
-        mounts.read_only(point)
+            if not os.path.lexists(_in(root, place)) and _is_made_here(spec, place):
+                os.makedirs(_in(root, place))
+        mounts.read_only(root)
+        if data.is_relative_to(spec.base):
+            mounts.unmount_below(root / data.relative_to(spec.base))
     except OSError as error:
-        raise EngineFailed(
-            what="put its root folder together", why=f"{error.filename or point}: {error.strerror}"
-        ) from error
-    return point
+        where = error.filename or point
+        raise EngineFailed(what="put its root folder together", why=f"{where}: {error.strerror}") from error
+    return root
 
 
 def _part(entry: os.DirEntry[str], place: Path, *, seen: bool) -> None:
