@@ -13,6 +13,7 @@
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
+    │   ├── ImageFetchFailed
     │   ├── EngineFailed  MachineGone
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
@@ -464,6 +465,13 @@ class FetchFailed(Unable):
 class ImageBuildFailed(Unable):
     kind = "image-build-failed"
     message = "the image {name!r} could not be built: {why}"
+    hint = "{next}"
+
+
+class ImageFetchFailed(Unable):
+    kind = "image-fetch-failed"
+    http_status = 502
+    message = "the image {name!r} could not be fetched: {why}"
     hint = "{next}"
 
 

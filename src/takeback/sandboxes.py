@@ -16,6 +16,7 @@ from takeback.machines.client.connect import Client
 from takeback.machines.client.results import CommandResult
 from takeback.machines.client.sandbox import Sandbox, SandboxRecord
 from takeback.machines.images import catalogue
+from takeback.machines.images.base import Image
 from takeback.machines.layout import MachinesDir
 from takeback.machines.making import Report
 from takeback.machines.model import WORKSPACE
@@ -42,7 +43,9 @@ def preparation(setup: Setup, report: Report) -> Callable[[Mapping[str, Any]], M
     def prepare(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         image = fields.get("image") or catalogue.DEFAULT
         # Looking at it all takes longer than starting a sandbox: once for each image, while it stays in its place.
-        if image not in known or not os.path.isdir(known[image]["base"]["root"]):
+        # What is to be hidden of this machine's own root is looked for each time.
+        kept = known.get(image)
+        if kept is None or kept["base"]["live"] or not os.path.isdir(kept["base"]["root"]):
             known[image] = _prepared(setup, image, report)
         return {**fields, **known[image]}
 
@@ -52,15 +55,28 @@ def preparation(setup: Setup, report: Report) -> Callable[[Mapping[str, Any]], M
 def _prepared(setup: Setup, image: str, report: Report) -> dict[str, Any]:
     found = setup.ensure(image, report=report).image
     assert found is not None
-    name = f"{found.name}@{found.version}" if found.version else found.name
-    base = {
-        "image": name,
-        "root": str(found.rootfs),
-        "account": {"name": found.user, "uid": found.uid, "gid": found.gid, "home": found.cwd or WORKSPACE},
-        "workdir": found.cwd or WORKSPACE,
-        "env": dict(found.env),
-    }
-    return {"base": base, "supervisor": str(supervisor_binary(setup.machines).parent)}
+    return {"base": base_of(found), "supervisor": str(supervisor_binary(setup.machines).parent)}
+
+
+def base_of(image: Image) -> dict[str, Any]:
+    """Return what the keeper is told about an image."""
+    home = image.home or image.cwd
+    return {
+        "image": f"{image.name}@{image.version}" if image.version else image.name,
+        "root": str(image.rootfs),
+        "account": {
+            "name": image.user, "uid": image.uid, "gid": image.gid, "groups": image.groups, "home": home,
+        },
+        "workdir": image.cwd or WORKSPACE,
+        "env": dict(image.env),
+        "masked": image.masked,
+        "scratch": image.scratch,
+        "seen": image.seen,
+        "shown": image.shown,
+        "live": image.live,
+        "start": image.start or (),
+        "one_owner": image.one_owner,
+    }  # fmt: skip
 
 
 def _to_terminal(what: str) -> None:

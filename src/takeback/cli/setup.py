@@ -24,7 +24,13 @@ from takeback.errors import ToolMissing
         ("takeback setup --no-image", "the engine only"),
     ],
 )
-@click.option("--image", metavar="NAME", default="debian", show_default=True, help="`debian`, or a directory's path.")
+@click.option(
+    "--image",
+    metavar="NAME",
+    default="debian",
+    show_default=True,
+    help="`debian`, `host`, a directory's path, oci:/a/layout, or a registry's name:tag.",
+)
 @click.option("--no-image", is_flag=True, help="Get the engine only.")
 @click.option("--mirror", metavar="URL", default="", help="Debian mirror, where this machine's apt knows none.")
 @click.option("--check", is_flag=True, help="Change nothing; the exit code is 1 when something is missing.")

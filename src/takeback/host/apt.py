@@ -59,6 +59,11 @@ class PrivateApt:
         rows = _run(["apt-cache", "madison", package], self._env, _ASK_SECONDS).splitlines()
         return [row.split("|")[1].strip() for row in rows if row.count("|") >= 2]
 
+    def depends(self, package: str) -> list[str]:
+        """Return the packages that one needs, by name; of alternatives the first."""
+        rows = _run(["apt-cache", "depends", package], self._env, _ASK_SECONDS).splitlines()
+        return [row.split(":", 1)[1].strip() for row in rows if row.strip().startswith(("Depends:", "PreDepends:"))]
+
     def unpack(self, package: str, into: Path, *, version: str = "") -> str:
         """Fetch and verify a package and unpack its files into a folder; return its version. Raises FetchFailed."""
         fetched = self._folder / "fetched"

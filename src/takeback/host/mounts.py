@@ -1,17 +1,21 @@
-"""Mount and unmount overlays, by the system calls that take any number of layers (fsconfig(2), since Linux 6.5).
+"""Mount and unmount: overlays, by the system calls that take any number of layers (fsconfig(2), since Linux 6.5), and
+parts of other folders.
 
-Does not cover: what lies in the layers (`machines.engines.gvisor.disk`).
+Does not cover: what lies in them (`machines.engines.gvisor.disk` and `view`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 # The same on x86-64 and arm64 (asm-generic/unistd.h).
-_MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 429, 430, 431, 432
+_MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 429, 430, 431, 432, 442
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_UNBINDABLE = 0x2, 0x4, 0x1000, 0x4000, 1 << 17
+_RECURSIVE, _READ_ONLY = 0x8000, 0x1
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
 _NOSUID, _NODEV, _NOATIME = 0x2, 0x4, 0x10
@@ -81,6 +85,33 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
     return result
+
+
+def tmpfs(point: Path, *, size: int, mode: int) -> None:
+    """Mount an empty filesystem in memory of `size` bytes. Raises OSError."""
+    _mount(b"tmpfs", point, b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={size},mode={mode:o}".encode())
+
+
+def bind(source: Path, point: Path) -> None:
+    """Let a folder or file, with what is mounted in it, be seen at `point` too. Raises OSError."""
+    _mount(os.fsencode(source), point, None, _MS_BIND | _MS_REC, None)
+
+
+def unbindable(point: Path) -> None:
+    """Leave a mount, and what is mounted in it, out of every `bind` of a folder that it lies in. Raises OSError."""
+    _mount(b"none", point, None, _MS_UNBINDABLE, None)
+
+
+def read_only(point: Path) -> None:
+    """Let nobody write through this mount and those below it (mount_setattr(2), since Linux 5.12). Raises OSError."""
+    attributes = struct.pack("=QQQQ", _READ_ONLY | _NOSUID, 0, 0, 0)
+    _call(_MOUNT_SETATTR, _HERE, os.fsencode(point), _RECURSIVE, attributes, len(attributes))
+
+
+def _mount(source: bytes, point: Path, kind: bytes | None, flags: int, options: bytes | None) -> None:
+    if _libc.mount(source, os.fsencode(point), kind, ctypes.c_ulong(flags), options) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), os.fspath(point))
 
 
 def below(folder: Path) -> list[Path]:

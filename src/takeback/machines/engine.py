@@ -68,6 +68,9 @@ class MachineSpec:
     max_processes: int = 1024
     tmpfs: tuple[str, ...] = ("/tmp", "/var/tmp", "/run", "/dev/shm")
     masked: tuple[str, ...] = ()  # paths hidden inside (image `host`)
+    seen: tuple[str, ...] = ()  # of the base's top only these are seen, as /usr; empty: all
+    shown: tuple[str, ...] = ()  # folders of the base that are seen wherever they lie
+    live: bool = False  # others use and change the base: MEMORY only
     binds: tuple[tuple[Path, str, bool], ...] = ()  # host path, path inside, writable
 
 

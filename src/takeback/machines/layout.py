@@ -53,6 +53,10 @@ class MachinesDir:
     def images(self) -> Path:
         return self.root / "images"
 
+    @property
+    def tools(self) -> Path:
+        return self.root / "tools"
+
     def sandbox(self, sandbox_id: str) -> Path:
         return self.root / "sandboxes" / sandbox_id
 

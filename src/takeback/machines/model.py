@@ -50,7 +50,12 @@ class Account:
 
 @dataclass(frozen=True)
 class Base:
-    """What an image gave a sandbox: its root folder, its user, and where commands begin."""
+    """What an image gave a sandbox: its root folder, its user, and where commands begin.
+
+    Of its top only what is `seen` is there (empty: all). `masked` paths are hidden, `scratch` folders too but can be
+    written to, `shown` folders are seen although they lie in those. A `live` root is in use by others, so its
+    sandboxes keep their changes in memory.
+    """
 
     image: str
     root: str
@@ -58,6 +63,12 @@ class Base:
     workdir: str = WORKSPACE
     env: Mapping[str, str] = field(default_factory=dict)
     masked: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    live: bool = False
+    start: tuple[str, ...] = ()  # what the image was made to run
+    one_owner: bool = False  # an ordinary user's: all files are root's inside
 
 
 @dataclass(frozen=True)
@@ -243,7 +254,8 @@ def _base(given: Mapping[str, Any]) -> Base:
     base = dict(given)
     account = dict(base["account"])
     account["groups"] = tuple(account["groups"])
-    return Base(**{**base, "account": Account(**account), "masked": tuple(base["masked"])})
+    lists = {name: tuple(base.get(name, ())) for name in ("masked", "scratch", "seen", "shown", "start")}
+    return Base(**{**base, "account": Account(**account), **lists})
 
 
 def utc(at_ns: int) -> str | None:

@@ -46,8 +46,8 @@ class Setup:
     def ensure(self, image: str | None = catalogue.DEFAULT, *, report: Report = silent) -> Ready:
         """Bring what is missing; with `image` None only the engine.
 
-        Raises NeedsLinux, UnknownImage, FetchFailed, ToolMissing, ImageBuildFailed, DiskFull, CannotWrite, Busy,
-        StoreReadOnly. What was made before the error stays; nothing is ever half made.
+        Raises NeedsLinux, UnknownImage, FetchFailed, ImageFetchFailed, ToolMissing, ImageBuildFailed, DiskFull,
+        CannotWrite, Busy, StoreReadOnly. What was made before the error stays; nothing is ever half made.
         """
         needs_linux()
         source = None if image is None else self._source(image)
@@ -84,7 +84,7 @@ class Setup:
         return self.machines.root.exists()
 
     def _source(self, name: str) -> ImageSource:
-        return catalogue.source(name, self.machines.images, mirror=self.mirror)
+        return catalogue.source(name, self.machines, mirror=self.mirror)
 
     def _engine(self) -> Finding:
         name = "machines: engine"

@@ -26,7 +26,11 @@ _MIB = 1 << 20
     ],
 )
 @click.option("--name", metavar="NAME", help="A name, unique among the living ones.")
-@click.option("--image", metavar="IMAGE", help="`debian` (the default), or the full path of a folder with a system.")
+@click.option(
+    "--image",
+    metavar="IMAGE",
+    help="`debian` (the default), `host`, `host:/folder`, a folder's full path, oci:/layout, name:tag.",
+)
 @click.option("--label", "labels", multiple=True, metavar="K=V", callback=common.pairs, help="A label; repeatable.")
 @click.option("--env", multiple=True, metavar="K=V", callback=common.pairs, help="A variable for all commands in it.")
 @click.option("--vcpu", type=int, metavar="N", help="Processors (2).")

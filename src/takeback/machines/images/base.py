@@ -1,6 +1,6 @@
 """What an image is: a read-only root folder that sandboxes share, and how work in it begins.
 
-Does not cover: how one comes to be (`debian`, `directory`; later registries and `host`).
+Does not cover: how one comes to be (`debian`, `directory`, `host`, `oci`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Image:
-    """`user`, `uid`, `gid`, `cwd` and `env` are what work begins with; `start` is a command to run at boot, or None.
+    """`user` to `groups` and `env` are what work begins with; `start` is the command it was made for, or None.
 
     `name` and `version` together never mean two different trees; a directory that others change has no version.
+    Of its top only what is `seen` is there (empty: all); `masked` paths are hidden, `scratch` folders too but can be
+    written to; `shown` folders are seen wherever they lie. A `live` root is in use by others: only the engine's own
+    overlay (disk kind MEMORY) may lie over it.
     """
 
     name: str
@@ -35,6 +38,14 @@ class Image:
     cwd: str = "/"
     env: tuple[tuple[str, str], ...] = (("PATH", PATH),)
     start: tuple[str, ...] | None = None
+    home: str = ""  # where it is not `cwd`
+    groups: tuple[int, ...] = ()
+    masked: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    live: bool = False
+    one_owner: bool = False  # an ordinary user's: all files are that user's, and root's inside
 
 
 class ImageSource(Protocol):
@@ -59,6 +70,8 @@ def write(folder: Path, image: Image, **more: Any) -> None:
         "cwd": image.cwd,
         "env": dict(image.env),
         "start": None if image.start is None else list(image.start),
+        "home": image.home,
+        "groups": list(image.groups),
         **more,
     }
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -79,6 +92,9 @@ def read(folder: Path) -> Image | None:
             cwd=str(data["cwd"]),
             env=tuple((str(name), str(value)) for name, value in data["env"].items()),
             start=None if data["start"] is None else tuple(map(str, data["start"])),
+            home=str(data.get("home", "")),
+            groups=tuple(map(int, data.get("groups", ()))),
+            one_owner=bool(data.get("one_owner")),
         )
     except FileNotFoundError:
         return None

@@ -1,27 +1,34 @@
 """Which image a name means.
 
-Does not cover: the kinds themselves. One for registries and one for `host` come in here.
+Does not cover: the kinds themselves.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from takeback.errors import UnknownImage
+from takeback.machines.images import reference
 from takeback.machines.images.base import ImageSource
 from takeback.machines.images.debian import Debian
 from takeback.machines.images.directory import Directory
+from takeback.machines.images.host import Host
+from takeback.machines.images.oci import Oci
+from takeback.machines.layout import MachinesDir
 
 DEFAULT = "debian"
-KNOWN = "`debian`"
-_LATER = ("host", "docker:", "docker://", "oci:")
+KNOWN = "`debian`, `host`, `oci:/a/layout`, a registry's `name:tag`"
 
 
-def source(name: str, images: Path, *, mirror: str = "") -> ImageSource:
+def source(name: str, machines: MachinesDir, *, mirror: str = "") -> ImageSource:
     """Return the image that `name` means, found or not. Raises UnknownImage."""
     if name == "debian":
-        return Debian(images, mirror=mirror)
-    if "/" in name and not name.startswith(_LATER):
+        return Debian(machines.images, mirror=mirror)
+    if name == "host" or name.startswith("host:/"):
+        return Host(name, machines.root.parent)
+    if name.startswith(("/", "./", "../")) or ("/" in name and os.path.isdir(name)):
         return Directory(name, KNOWN)
-    why = "not supported yet" if name.startswith(_LATER) else "there is none of that name"
-    raise UnknownImage(name=name, why=why, known=KNOWN)
+    found = reference.parse(name)
+    if found is not None:
+        return Oci(found, machines)
+    raise UnknownImage(name=name, why="there is none of that name", known=KNOWN)

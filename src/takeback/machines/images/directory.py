@@ -35,9 +35,9 @@ class Directory:
                 raise self._no("it is not a directory")
             rootfs = path.resolve(strict=True)
             if rootfs == Path("/"):
-                raise self._no("the whole of this machine is not supported as an image yet")
+                raise self._no("this machine's own root is the image `host`, which hides what is somebody's own")
             if not any(self._has_program(rootfs, name) for name in _PROGRAMS):
-                raise self._no(f"there is no program in {', '.join(_PROGRAMS)}")
+                raise self._no(self._instead(rootfs) or f"there is no program in {', '.join(_PROGRAMS)}")
             uid, gid, home = self._account(rootfs, "runtime")
         except FileNotFoundError:
             raise self._no("there is no such directory") from None
@@ -55,6 +55,15 @@ class Directory:
 
     def _no(self, why: str) -> UnknownImage:
         return UnknownImage(name=self._path, why=why, known=self._known)
+
+    @staticmethod
+    def _instead(rootfs: Path) -> str:
+        """Return what was probably meant by a directory that holds no system, or an empty text."""
+        if (rootfs / "oci-layout").is_file():
+            return f"it is an OCI layout, so say oci:{rootfs}"
+        if (rootfs / "rootfs").is_dir():
+            return f"the system may be in {rootfs / 'rootfs'}"
+        return ""
 
     @staticmethod
     def _has_program(rootfs: Path, folder: str) -> bool:

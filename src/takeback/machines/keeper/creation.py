@@ -23,7 +23,8 @@ _WITHOUT_MEANING = {
     "spread_from", "secrets",
 }  # fmt: skip
 _NOT_YET = {"volumes", "tailscale"}
-_FLOOR_MIB, _CEILING_MIB = 128, 65_536
+# As the hosted service has them; `disk_mib` there counts the system too.
+_MEMORY_MIB, _DISK_MIB = (128, 65_536), (3072, 409_600)
 
 
 def checked(fields: Mapping[str, Any], *, update: bool = False) -> dict[str, Any]:
@@ -55,13 +56,18 @@ def new_record(
     supervisor = given.pop("supervisor", None)
     if not isinstance(base, Mapping) or not supervisor:
         raise InvalidRequest(detail="a create without an image's root", next="`takeback setup` makes the default one")
-    disk = given.pop("disk", None) or _default_disk(engine)
+    root = _base(base)
+    disk = given.pop("disk", None) or (DiskKind.MEMORY.value if root.live else _default_disk(engine))
+    if root.live and disk != DiskKind.MEMORY.value:
+        raise InvalidRequest(
+            detail=f"disk={disk!r} on the image {root.image!r}, which others use too", next="leave `disk` out"
+        )
     known = {name: value for name, value in given.items() if name in SandboxRecord.__dataclass_fields__}
     return SandboxRecord(
         id=id,
         state=SandboxState.STARTING,
         engine=engine_name,
-        base=_base(base),
+        base=root,
         disk=disk,
         supervisor=str(supervisor),
         created_ns=now_ns,
@@ -86,6 +92,12 @@ def _base(given: Mapping[str, Any]) -> Base:
         workdir=given["workdir"],
         env=dict(given.get("env", {})),
         masked=tuple(given.get("masked", ())),
+        scratch=tuple(given.get("scratch", ())),
+        seen=tuple(given.get("seen", ())),
+        shown=tuple(given.get("shown", ())),
+        live=bool(given.get("live")),
+        start=tuple(given.get("start", ())),
+        one_owner=bool(given.get("one_owner")),
     )
 
 
@@ -159,8 +171,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "labels": _labels,
     "env": _env,
     "vcpu": _between(1, 16),
-    "memory_mib": _between(_FLOOR_MIB, _CEILING_MIB),
-    "disk_mib": _between(256, 409_600),
+    "memory_mib": _between(*_MEMORY_MIB),
+    "disk_mib": _between(*_DISK_MIB),
     "timeout_seconds": _time_limit,
     "on_lease_end": _one_of("pause", "stop", "delete"),
     "idle_pause_seconds": _idle,

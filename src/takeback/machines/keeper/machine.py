@@ -503,7 +503,11 @@ def machine_of(record: SandboxRecord, folder: Path) -> Machine:
         memory_mib=record.memory_mib,
         disk_mib=record.disk_mib,
         hostname=record.hostname,
+        tmpfs=(*MachineSpec.tmpfs, *record.base.scratch),
         masked=record.base.masked,
+        seen=record.base.seen,
+        shown=record.base.shown,
+        live=record.base.live,
     )
     # The engine wants ids of one length, unique on this host: a UUID without its dashes.
     id = record.incarnation or record.id.replace("-", "")

@@ -10,8 +10,8 @@ import uuid
 from typing import Any
 
 from takeback.errors import InvalidRequest, NotPaused, SandboxNotFound, StartFailed, TakebackError
+from takeback.machines.keeper import firsts, snapshots
 from takeback.machines.keeper import keeper as keepers
-from takeback.machines.keeper import snapshots
 from takeback.machines.keeper.creation import checked, new_record
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
@@ -39,6 +39,7 @@ async def create(call: Call) -> dict[str, Any]:
     life = keeper.new(record)
     try:
         await life.start()
+        begun = await firsts.after_boot(life)
     except BaseException as error:
         await keeper.discard(life)
         if isinstance(error, TakebackError) or not isinstance(error, Exception):
@@ -46,7 +47,7 @@ async def create(call: Call) -> dict[str, Any]:
         raise StartFailed(why=str(error)) from error
     if call.line.ended and record.name is None:
         await keeper.discard(life)  # whoever asked has gone, and nobody else knows its id
-    return life.record.info()
+    return {**life.record.info(), **({} if begun is None else {"start": begun})}
 
 
 async def _found(life: Life) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from takeback.errors import EngineFailed, MachineGone
 from takeback.host import ending, mounts, proc, process
 from takeback.machines.engine import DiskKind, Machine
-from takeback.machines.engines.gvisor import limits, room, spec
+from takeback.machines.engines.gvisor import limits, room, spec, view
 from takeback.machines.engines.gvisor.checks import Container, Phase
 from takeback.machines.engines.gvisor.control import VERIFIED, Control, Refusal
 from takeback.machines.engines.gvisor.disk import Disks
@@ -67,6 +67,8 @@ class Containers:
         root = machine.spec.base
         if machine.spec.disk is DiskKind.LAYERS:
             root = self._disks.mount(machine.spec.base, container.layers, container.upper, bundle / "root")
+        elif view.needed(machine.spec):
+            root = view.mount(machine.spec, bundle / "root", self._disks.folder.parent)
         (bundle / "config.json").write_text(json.dumps(spec.config(machine.spec, root=root, empty=empty)))
         container = replace(container, groups=limits.make(self._cgroups, container.id, machine.spec))
         note(container)

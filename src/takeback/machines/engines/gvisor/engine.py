@@ -26,7 +26,7 @@ from takeback.machines.engine import (
     State,
     Usage,
 )  # fmt: skip
-from takeback.machines.engines.gvisor import checks, containers, header, limits, room, snapshots, spec
+from takeback.machines.engines.gvisor import checks, containers, header, limits, lower, room, snapshots, spec
 from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers
 from takeback.machines.engines.gvisor.disk import Disks
@@ -265,6 +265,9 @@ class GVisor:
         elif (head.digest, head.overlay) != (spec.digest(wanted), spec.overlay_flag(wanted)):
             why = "it was saved by a sandbox with another image, supervisor, size, disk kind or mounts"
             hint = "restore it with the settings it was saved with"
+        elif changed := lower.changed(head.lower):
+            why = f"{changed} of this machine was changed since, and a program in it holds that open"
+            hint = "nothing was started; take a new snapshot"
         if why:
             raise SnapshotMismatch(snapshot=saved.folder.name, why=why, next=hint)
         problem = head.problem(saved.folder) or self._disks.missing(head.layers)

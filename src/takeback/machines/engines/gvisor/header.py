@@ -25,6 +25,7 @@ from typing import Any
 from takeback.errors import SnapshotDamaged
 from takeback.host import atomic
 from takeback.machines.engines.gvisor import checks
+from takeback.machines.engines.gvisor.lower import Lower
 
 FILE = "engine.snap"
 MAGIC = b"TKBKSNAP"
@@ -60,6 +61,7 @@ class Header:
     paused_s: float
     files: tuple[File, ...]
     layers: tuple[str, ...] = ()  # names, lowest first
+    lower: tuple[Lower, ...] = ()  # what it has open of its base (MEMORY only)
 
     def problem(self, folder: Path) -> str:
         """Return what is wrong with its files in words, or an empty text."""
@@ -151,10 +153,11 @@ def read(folder: Path) -> Header:
 def _header(data: dict[str, Any]) -> Header:
     files: Sequence[dict[str, Any]] = data.pop("files")
     layers = tuple(data.pop("layers"))
+    lower = tuple(Lower(one["path"], tuple(one["place"])) for one in data.pop("lower", ()))
     entries = []
     for file in files:
         device, inode, modified, changed = file["place"]
         if "/" in file["name"]:
             raise ValueError("its header names a file elsewhere")
         entries.append(File(file["name"], file["size"], tuple(file["sums"]), (device, inode, modified, changed)))
-    return Header(**data, files=tuple(entries), layers=layers)
+    return Header(**data, files=tuple(entries), layers=layers, lower=lower)

@@ -25,7 +25,7 @@ from typing import Protocol
 from takeback.errors import CannotSave, EngineFailed, MachineGone
 from takeback.host import mounts
 from takeback.machines.engine import Answers, DiskKind, Machine
-from takeback.machines.engines.gvisor import checks, containers, header, room, spec
+from takeback.machines.engines.gvisor import checks, containers, header, lower, room, spec
 from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers, images_in
 from takeback.machines.engines.gvisor.control import Refusal
@@ -66,6 +66,7 @@ class Save:
         self._into = into
         self._scratch = scratch
         self._made: list[str] = []  # layers that nobody knows yet
+        self._lower: tuple[lower.Lower, ...] = ()
 
     def run(
         self, record: Record, *, memory: bool, answers: Answers | None, copies: Copies | None = None
@@ -117,6 +118,12 @@ class Save:
         began = time.monotonic()
         self._checkpoint(record.current, place, used)
         paused_s = time.monotonic() - began
+        self._lower, gone = lower.held(record.current.sandbox[0], self._machine.spec)
+        if gone:
+            raise CannotSave(
+                why=f"a program inside holds {gone} open, which was deleted or replaced on this machine",
+                next="restart that program and repeat",
+            )
         if copies is not None:
             copies.begin(place.folder, record.current, ())
         return (), paused_s
@@ -251,6 +258,7 @@ class Save:
             paused_s=round(paused_s, 4),
             files=tuple(header.describe(path, lasting=lasting) for path in images_in(self._into)),
             layers=layers,
+            lower=self._lower,
         )
         header.write(self._into, head, durable=lasting)
         return head

@@ -41,6 +41,7 @@ _CAPABILITIES = (
 )
 _FILES_SOFT, _FILES_HARD = 16384, 65536
 _STACK = 8 << 20
+_ALL_IN_MEMORY = "all:memory"
 _OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")
 
 
@@ -88,6 +89,11 @@ def config(spec: MachineSpec, *, root: Path, empty: Path) -> dict[str, Any]:
     }
 
 
+def bound(spec: MachineSpec) -> tuple[str, ...]:
+    """Return the paths that folders of the host's are mounted on; the engine makes those that are not there."""
+    return (os.path.dirname(INIT), *spec.shown, *(inside for _, inside, _ in spec.binds))
+
+
 def _mounts(spec: MachineSpec, empty: Path) -> list[dict[str, Any]]:
     mounts: list[dict[str, Any]] = [
         {"destination": "/proc", "type": "proc", "source": "proc"},
@@ -101,9 +107,14 @@ def _mounts(spec: MachineSpec, empty: Path) -> list[dict[str, Any]]:
         mounts.append({"destination": path, "type": "tmpfs", "source": "tmpfs", "options": options})
     for path in spec.masked:
         mounts.append(_mask(spec.base, path, empty))
-    for source, inside, writable in spec.binds:
+    # Written through only where the overlay is not over all of it; else what is written stays in the machine.
+    kept = overlay_flag(spec) == _ALL_IN_MEMORY
+    for path in spec.shown:
+        source, options = os.fspath(spec.base / path.lstrip("/")), ["rbind", "rw" if kept else "ro", "nosuid", "nodev"]
+        mounts.append({"destination": path, "type": "bind", "source": source, "options": options})
+    for place, inside, writable in spec.binds:
         options = ["rbind", "rw" if writable else "ro"]
-        mounts.append({"destination": inside, "type": "bind", "source": os.fspath(source), "options": options})
+        mounts.append({"destination": inside, "type": "bind", "source": os.fspath(place), "options": options})
     mounts.append(
         {
             "destination": "/.takeback",
@@ -128,4 +139,4 @@ def overlay_flag(spec: MachineSpec) -> str:
     if spec.disk is DiskKind.LAYERS:
         return "none"
     # With `all` what is written below a writable bind would stay in memory too.
-    return "root:memory" if any(writable for _, _, writable in spec.binds) else "all:memory"
+    return "root:memory" if any(writable for _, _, writable in spec.binds) else _ALL_IN_MEMORY
