@@ -87,8 +87,9 @@ class SandboxNetwork:
         """
         await self.detach("the machine was replaced")
         self.broker = Broker(link, self._log, self.rules, upstream=self._upstream, step=self._step)
-        link.on_connection(self.broker.receive)
         self.broker.start(PORT)
+        # After the start, which forgets all streams: a program in a copy may have connected already.
+        link.on_connection(self.broker.receive)
         await link.listen(PORT)
 
     async def detach(self, why: str = "the sandbox was stopped") -> None:
