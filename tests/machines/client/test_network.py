@@ -74,7 +74,8 @@ async def test_rules_are_given_shown_replaced_and_hold(face: Face, server: Serve
 
 
 async def test_what_is_no_rule_makes_no_sandbox(face: Face) -> None:
-    for wrong in ({"internet": "no"}, {"nothing": 1}, {"allow": "example.com"}, {"connect": ["x:25"]}, []):
+    wrongs: tuple[Any, ...] = ({"internet": "no"}, {"nothing": 1}, {"allow": "example.com"}, {"connect": ["x:25"]}, [])
+    for wrong in wrongs:
         with pytest.raises(BadRule):
             await face.create(network=wrong)
     assert await face.list(include_stopped=True) == []

@@ -6,8 +6,10 @@ Does not cover: what the calls mean (`network` says it).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from takeback.errors import TakebackError
 from takeback.machines.client import networking
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import aitems, arun
@@ -97,14 +99,18 @@ class AsyncPortForward:
     # Nobody has to hold one for it to stay.
     _all: ClassVar[set[AsyncPortForward]] = set()
 
-    def __init__(self, steps: AsyncGenerator[Any, None], address: tuple[str, int]) -> None:
+    def __init__(self, steps: AsyncGenerator[Any, None], address: tuple[str, int], hold: networking.Hold) -> None:
         self.host, self.local_port = address
         self._steps = steps
+        self._hold = hold
         self._all.add(self)
 
     async def close(self) -> None:
         """Stop listening and end the connections that were made."""
         self._all.discard(self)
+        self._hold.waits = False
+        with suppress(TakebackError):  # then it is over
+            await anext(self._steps, None)
         await self._steps.aclose()
 
     async def __aenter__(self) -> AsyncPortForward:
@@ -116,5 +122,6 @@ class AsyncPortForward:
 
 async def forward_port(client: Client, sandbox: str, port: int, local_port: int | None, host: str) -> AsyncPortForward:
     """Return a forwarded port that is open. Raises PortInUse, InvalidRequest."""
-    steps = aitems(client, networking.forward(sandbox, port, local_port, host))
-    return AsyncPortForward(steps, await anext(steps))
+    hold = networking.Hold()
+    steps = aitems(client, networking.forward(sandbox, port, local_port, host, hold))
+    return AsyncPortForward(steps, await anext(steps), hold)

@@ -6,8 +6,10 @@ Does not cover: the same for asyncio (`aio_network`), deciding (the keeper).
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from takeback.errors import TakebackError
 from takeback.machines.client import networking
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
@@ -97,15 +99,24 @@ class PortForward:
     # Nobody has to hold one for it to stay.
     _all: ClassVar[set[PortForward]] = set()
 
-    def __init__(self, steps: Generator[Any, None, None], address: tuple[str, int]) -> None:
+    def __init__(self, steps: Generator[Any, None, None], address: tuple[str, int], hold: networking.Hold) -> None:
         self.host, self.local_port = address
         self._steps = steps
+        self._hold = hold
         self._all.add(self)
 
     def close(self) -> None:
         """Stop listening and end the connections that were made."""
         self._all.discard(self)
+        self._hold.waits = False
+        with suppress(TakebackError):  # then it is over
+            next(self._steps, None)
         self._steps.close()
+
+    def wait(self) -> None:
+        """Return when it has ended by itself: the sandbox was deleted, or its keeper is gone."""
+        self._hold.waits = True
+        next(self._steps, None)
 
     def __enter__(self) -> PortForward:
         return self
@@ -116,5 +127,6 @@ class PortForward:
 
 def forward_port(client: Client, sandbox: str, port: int, local_port: int | None, host: str) -> PortForward:
     """Return a forwarded port that is open. Raises PortInUse, InvalidRequest."""
-    steps = items(client, networking.forward(sandbox, port, local_port, host))
-    return PortForward(steps, next(steps))
+    hold = networking.Hold()
+    steps = items(client, networking.forward(sandbox, port, local_port, host, hold))
+    return PortForward(steps, next(steps), hold)

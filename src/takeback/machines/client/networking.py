@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from takeback.errors import BadRule, KeeperGone
+from takeback.machines import wire
 from takeback.machines.client.connect import Client
-from takeback.machines.client.steps import RECEIVE, Give, Op, Run, ask, begin, document
+from takeback.machines.client.steps import RECEIVE, Give, Op, Run, Send, ask, begin, document
 
 Record = dict[str, Any]
 _REGISTRIES = "registries"
@@ -55,14 +56,23 @@ def log(sandbox: str, limit: int | None) -> Op[list[Record]]:
     return entries
 
 
-def forward(sandbox: str, port: int, local_port: int | None, host: str) -> Op[None]:
-    """Give (host, port) here once it leads to a port inside; it does as long as this operation is not closed."""
+class Hold:
+    """What the rest of a `forward` is to do when it goes on: end it, or wait for its end."""
+
+    waits = False
+
+
+def forward(sandbox: str, port: int, local_port: int | None, host: str, hold: Hold) -> Op[None]:
+    """Give (host, port) here once it leads to a port inside, until this operation goes on."""
     request = {"op": "forward", "sandbox": sandbox, "port": port, "local_port": local_port, "host": host}
     yield from begin(request)
     answer = document((yield RECEIVE), "forward")
     if "ok" in answer:
         raise KeeperGone(what="forward")
     yield Give((str(answer["host"]), int(answer["port"])))
+    if not hold.waits:
+        yield Send(wire.pack(wire.Type.EOF))
+    yield RECEIVE  # what comes is its end: as asked, or the sandbox is deleted, or the keeper gone
 
 
 def preview(op: str, sandbox: str, port: int) -> Op[Record]:

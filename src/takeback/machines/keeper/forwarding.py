@@ -5,6 +5,7 @@ Does not cover: those that stay (`previews`), moving the bytes (`network.forward
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,17 +54,21 @@ def port(value: object, *, lowest: int = 1) -> int:
 
 
 async def forward(call: Call) -> dict[str, Any]:
-    """Listen until the caller has gone or the sandbox is deleted."""
+    """Listen until the caller says so or has gone, or the sandbox is deleted."""
     life, asked = call.life(), call.request
     if asked.get("host") not in _HERE:
         raise InvalidRequest(detail=f"host={asked.get('host')!r}", next="ports are forwarded on 127.0.0.1 only")
     made = leading_to(life, port(asked["port"]))
     await made.start(port(asked.get("local_port") or 0, lowest=0))
+    # Somebody who closes it waits for the answer: after that nobody listens any more.
+    ends = [asyncio.ensure_future(life.over.wait()), asyncio.ensure_future(call.line.receive())]
     try:
         host, number = made.address
         call.event("forward", host=host, port=number)
-        await life.over.wait()
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        for end in ends:
+            end.cancel()
         await made.close()
     return {}
 

@@ -17,7 +17,8 @@ from typing import Any
 from takeback.errors import Damaged
 from takeback.host import atomic
 from takeback.machines.channel.link import Link
-from takeback.machines.network.broker import PORT, Broker
+from takeback.machines.network.broker import Broker
+from takeback.machines.network.environment import PORT
 from takeback.machines.network.forward import Forward
 from takeback.machines.network.log import DecisionLog, Entry
 from takeback.machines.network.outside import Upstream
