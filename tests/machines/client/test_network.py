@@ -229,3 +229,18 @@ async def test_processes_know_the_way_and_the_users_own_word_wins(face: Face) ->
             "http://127.0.0.1:10800",
             "1",
         ]
+
+
+async def test_login_shells_and_clean_environments_know_the_way_too(one: Face) -> None:
+    async with await one.create() as box:
+        shown = "env -i NO_PROXY=mine.test bash -lc 'echo $PATH; echo $https_proxy $NO_PROXY'"
+        path, proxies = (await box.exec(shown)).stdout.splitlines()
+        assert path.startswith("/workspace/.local/bin:") and "/usr/bin" in path.split(":")
+        assert proxies == "http://127.0.0.1:10800 mine.test"
+
+
+async def test_the_users_own_proxy_is_used(one: Face, world: World, server: Server) -> None:
+    world.client.environ = {"http_proxy": f"http://{server.address}"}
+    async with await one.create(network={"allow": ["far.test"]}) as box:
+        assert (await box.exec("curl -sS http://far.test/hello")).stdout == "hello"
+        assert "rule-not-allowed" in (await box.exec("curl -sSi http://other.test/hello")).stdout

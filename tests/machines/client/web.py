@@ -1,6 +1,6 @@
 """A web server of this machine in threads of its own, so that blocking calls do not hold it up.
 
-    /hello    says hello
+    /hello    says hello, of any host, to those who take it for a proxy
     /slow     says so for ever, ten times a second
     /git/...  the files of a folder
 
@@ -45,7 +45,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         super().__init__(*arguments, directory=directory)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        if self.path == "/hello":
+        if self.path.endswith("/hello"):  # as a proxy it gets a whole URL
             self._say(b"hello")
         elif self.path == "/slow":
             self._slowly()

@@ -21,9 +21,8 @@ _MIB = 1 << 20
     short_help="Make a sandbox and start it.",
     examples=[
         ("takeback sandbox create --name db", "the default image, with a name"),
-        ("takeback sandbox create --memory 1G --vcpu 1 --env TOKEN=x", "a small one with a variable"),
+        ("takeback sandbox create --memory 1G --allow registries", "a small one that only gets packages"),
         ("takeback sandbox create --image /srv/rootfs --idle-pause 0s", "a folder as its disk; it never pauses"),
-        ("takeback sandbox create --allow registries", "it reaches only where packages come from"),
     ],
 )
 @click.option("--name", metavar="NAME", help="A name, unique among the living ones.")
