@@ -33,7 +33,7 @@ def client(*, report: Report | None = None) -> Client:
     """
     data = configs.load(os.environ).data
     setup = Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath))
-    return Client(data, prepare=preparation(setup, report or _to_terminal))
+    return Client(data, prepare=preparation(setup, report or _to_terminal), environ=os.environ)
 
 
 def preparation(setup: Setup, report: Report) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:

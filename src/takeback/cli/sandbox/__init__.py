@@ -13,7 +13,7 @@ import click
 from takeback.cli import options
 from takeback.cli.options import write_epilog
 
-COMMANDS = ("create", "ls", "exec", "shell", "cp", "ps", "pause", "wake", "rm")
+COMMANDS = ("create", "ls", "exec", "shell", "cp", "ps", "network", "forward", "pause", "wake", "rm")
 
 
 class SandboxCommands(click.Group):

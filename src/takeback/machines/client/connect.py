@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # A keeper that finds sandboxes again asks each for an answer first.
 _START_SECONDS = 60.0
 _AGAIN_SECONDS = 0.01
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 Prepare = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -33,12 +34,22 @@ class Client:
     """The way to the sandboxes of one data directory; holds nothing open, and may be shared by threads.
 
     `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing.
+    `environ` is the user's environment: a keeper that is started here gets the proxies of it, and `registries` in
+    network rules is read with it.
     """
 
-    def __init__(self, data: Path, *, engine: str = "gvisor", prepare: Prepare | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        engine: str = "gvisor",
+        prepare: Prepare | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
         self.prepare = prepare
+        self.environ = dict(environ or {})
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +108,8 @@ class Client:
                 argv += ["--idle-seconds", str(self.idle_seconds)]
             # Where this very takeback came from: the caller may have a path of its own to it.
             source = os.fspath(Path(__file__).resolve().parents[3])
-            env = process.clean_environment({"PYTHONPATH": source})
+            proxies = {name: text for name, text in self.environ.items() if name.upper() in _PROXIES}
+            env = process.clean_environment({"PYTHONPATH": source, **proxies})
             try:
                 process.detach([*argv, str(self.directory.root)], env=env, log=log, keep=[writer])
             except FileNotFoundError as error:

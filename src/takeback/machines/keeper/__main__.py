@@ -18,14 +18,33 @@ from pathlib import Path
 from takeback._version import VERSION
 from takeback.errors import Busy
 from takeback.host import atomic, locks, proc, process, unix
-from takeback.machines.keeper import engines, files, idle, processes, sandboxes, snapshots
+from takeback.machines.keeper import (
+    engines,
+    files,
+    forwarding,
+    idle,
+    networks,
+    previews,
+    processes,
+    sandboxes,
+    snapshots,
+)
 from takeback.machines.keeper import log as logs
 from takeback.machines.keeper.keeper import IDLE_SECONDS, Keeper
 from takeback.machines.keeper.server import Server, log
 from takeback.machines.layout import MachinesDir
+from takeback.machines.network.outside import read_upstream
 
 # Every slice brings its own.
-OPERATIONS = {**sandboxes.OPERATIONS, **processes.OPERATIONS, **files.OPERATIONS, **snapshots.OPERATIONS}
+OPERATIONS = {
+    **sandboxes.OPERATIONS,
+    **processes.OPERATIONS,
+    **files.OPERATIONS,
+    **snapshots.OPERATIONS,
+    **networks.OPERATIONS,
+    **forwarding.OPERATIONS,
+    **previews.OPERATIONS,
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -54,7 +73,12 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None
     process.become_subreaper()
     loop = asyncio.get_running_loop()
     search = os.environ.get("PATH", os.defpath)
-    keeper = Keeper(directory, lambda name, place: engines.make(name, place, search), idle_seconds=idle_seconds)
+    keeper = Keeper(
+        directory,
+        lambda name, place: engines.make(name, place, search),
+        idle_seconds=idle_seconds,
+        upstream=read_upstream(os.environ),
+    )
     loop.add_signal_handler(signal.SIGCHLD, keeper.reap)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, keeper.end, signal.Signals(number).name)
