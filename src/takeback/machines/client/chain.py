@@ -15,6 +15,8 @@ from takeback.errors import NothingToDo, StepNotFound, UsageError
 from takeback.machines.client.sandbox import Sandbox
 
 _CHAIN, _STEP, _PARENT, _NUMBER = "takeback.chain", "takeback.step", "takeback.parent", "takeback.number"
+_AT = "takeback.at"
+_LONGEST = 256  # of a label's value
 
 
 @dataclass(frozen=True)
@@ -32,22 +34,24 @@ class Link:
 
 
 class Chain:
-    """The remembered steps of a sandbox; `keep` of them stay at most (the oldest go first), each for `retention_days`."""
+    """The remembered steps of a sandbox: `keep` of them at most (the oldest go first), each for `retention_days`."""
 
     def __init__(self, sandbox: Sandbox, *, keep: int = 50, retention_days: int | None = None) -> None:
         """Raises UsageError for a `keep` below 1."""
         if keep < 1:
             raise UsageError(detail=f"a chain keeps at least 1 step, not {keep}")
-        self.sandbox = sandbox
+        self._sandbox = sandbox
         self._keep = keep
         self._days = retention_days
-        self._at: str | None = None
         # A label goes with the sandbox when a copy takes its place; its id does not.
-        self._id = sandbox.info["labels"].get(_CHAIN) or sandbox.id
-        links = self.steps
-        if links:
-            came_from = sandbox.info.get("lastSnapshot")
-            self._at = came_from if came_from in {link.id for link in links} else links[-1].id
+        self._id = sandbox.refresh().info["labels"].get(_CHAIN) or sandbox.id
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox, or the copy that was kept in its place."""
+        while self._sandbox.heir is not None:
+            self._sandbox = self._sandbox.heir
+        return self._sandbox
 
     @property
     def steps(self) -> list[Link]:
@@ -62,45 +66,49 @@ class Chain:
     @property
     def at(self) -> Link | None:
         """The step the sandbox stands on, or None before the first."""
-        return next((link for link in self.steps if link.id == self._at), None)
+        return self._standing(self.steps)
 
     def remember(self, step: str) -> Link:
         """Save the machine as it is now, as this step. Raises what snapshot raises."""
         before = self.steps
-        if self.sandbox.info["labels"].get(_CHAIN) != self._id:
-            self.sandbox.update(labels={**self.sandbox.info["labels"], _CHAIN: self._id})
+        here = self._standing(before)
         number = before[-1].number + 1 if before else 1
-        labels = {_CHAIN: self._id, _STEP: step, _NUMBER: str(number), _PARENT: self._at or ""}
+        parent = here.id if here is not None else None
+        text = step if len(step) <= _LONGEST else step[: _LONGEST - 3] + "..."
+        labels = {_CHAIN: self._id, _STEP: text, _NUMBER: str(number), _PARENT: parent or ""}
         snapshot = self.sandbox.snapshot(labels=labels, retention_days=self._days)
-        link = Link(number, step, snapshot, self._at)
-        self._at = link.id
+        link = Link(number, text, snapshot, parent)
+        self._stand(link)
         for old in before[: max(0, len(before) + 1 - self._keep)]:
             self.sandbox.delete_snapshot(old.id)
         return link
 
     def go_back_to(self, step: str | int | Link) -> Sandbox:
-        """Put the sandbox in place to a remembered step (its text, number, or link); later steps stay in the tree.
+        """Put the sandbox in place to a remembered step (its text, number, or link), an earlier or a later one.
 
-        Raises StepNotFound, and what restore raises.
+        The other steps stay in the tree. Raises StepNotFound, and what restore raises.
         """
         link = self._find(step)
         self.sandbox.restore(link.id)
-        self._at = link.id
+        self._stand(link)
         return self.sandbox
 
     def drop(self, step: str | int | Link | None = None) -> None:
         """Forget one step, or all of them; the sandbox stays as it is. Raises StepNotFound, NothingToDo."""
-        doomed = self.steps if step is None else [self._find(step)]
+        steps = self.steps
+        here = self._standing(steps)
+        doomed = steps if step is None else [self._find(step)]
         if not doomed:
-            raise NothingToDo(detail="this chain has no steps")
+            raise NothingToDo(sentence="this chain has no steps", next="`remember` one first")
+        if here is not None and here in doomed and step is not None:
+            self._stand(next((link for link in steps if link.id == here.parent), None))
         for link in doomed:
             self.sandbox.delete_snapshot(link.id)
-            if link.id == self._at:
-                self._at = link.parent
 
     def show(self) -> str:
         """Draw the steps as a tree, with a mark at where the sandbox stands."""
         links = self.steps
+        here = self._standing(links)
         known = {link.id for link in links}
         children: dict[str | None, list[Link]] = {}
         for link in links:
@@ -113,12 +121,22 @@ class Chain:
                 last = place == len(below) - 1
                 # A single child goes straight on below its parent; only a fork is indented.
                 bar, inner = ("", "") if len(below) == 1 else ("└─ ", "   ") if last else ("├─ ", "│  ")
-                here = "  <- here" if link.id == self._at else ""
-                lines.append(f"{stem}{bar}{link.number} {link.step}{here}")
+                mark = "  <- here" if link == here else ""
+                lines.append(f"{stem}{bar}{link.number} {link.step}{mark}")
                 draw(link.id, stem + inner)
 
         draw(None, "")
         return "\n".join(lines)
+
+    def _standing(self, links: list[Link]) -> Link | None:
+        """Return where the sandbox stands: at what it was saved as or put to last, else where its label says."""
+        info = self.sandbox.refresh().info
+        by_id = {link.id: link for link in links}
+        return by_id.get(info.get("lastSnapshot") or "") or by_id.get(info["labels"].get(_AT, ""))
+
+    def _stand(self, link: Link | None) -> None:
+        labels = {**self.sandbox.info["labels"], _CHAIN: self._id, _AT: link.id if link is not None else ""}
+        self.sandbox.update(labels=labels)
 
     def _find(self, step: str | int | Link) -> Link:
         links = self.steps

@@ -17,6 +17,7 @@ from takeback._version import VERSION
 from takeback.errors import KeeperFailed
 from takeback.host import process, unix
 from takeback.machines import wire
+from takeback.machines.cost import Prices
 from takeback.machines.layout import MachinesDir
 
 if TYPE_CHECKING:
@@ -32,18 +33,29 @@ Prepare = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class Client:
     """The way to the sandboxes of one data directory; holds nothing open, and may be shared by threads.
 
-    `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing.
+    `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing. A snapshot
+    that would make all of them hold more than `stored_limit` bytes is refused; 0 is no limit.
     """
 
-    def __init__(self, data: Path, *, engine: str = "gvisor", prepare: Prepare | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        engine: str = "gvisor",
+        prepare: Prepare | None = None,
+        prices: Prices | None = None,
+        stored_limit: int = 0,
+    ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
         self.prepare = prepare
+        self.prices = prices or Prices()
+        self.stored_limit = stored_limit
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request with what lets the keeper judge whether it understands it."""
-        return {"protocol": wire.PROTOCOL, "version": VERSION, **request}
+        return {"protocol": wire.PROTOCOL, "version": VERSION, "stored_limit": self.stored_limit, **request}
 
     def connect(self) -> unix.Socket:
         """Return a connection. Raises KeeperFailed."""

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from takeback.errors import TakebackError, UsageError
 from takeback.machines.client.sandbox import Sandbox
-from takeback.machines.client.trial import Candidate, Score, Step
+from takeback.machines.client.trial import Candidate, Score, Step, lease
+
+_PATIENCE_S = 10.0
 
 
 class Tried(NamedTuple):
@@ -74,6 +78,8 @@ class _Race:
         options: dict[str, object],
     ) -> None:
         self._sandbox, self._steps, self._verify, self._score = sandbox, steps, verify, score
+        self._timeout = timeout
+        self._ready: list[Sandbox] = []
         self._make = {"offline": offline, "timeout": timeout, **options}
         self._over = threading.Event()
         self._waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -85,32 +91,46 @@ class _Race:
             self._waiting.put(number)
 
     def run(self, parallel: int) -> Exploration:
-        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(parallel)]
-        for worker in workers:
-            worker.start()
+        # All of one moment; copies that are needed later are made then.
+        self._ready = self._fork(parallel)
         try:
-            while any(worker.is_alive() for worker in workers) and not self._over.wait(0.1):
+            workers = [threading.Thread(target=self._work, daemon=True) for _ in range(parallel)]
+            for worker in workers:
+                worker.start()
+            while any(worker.is_alive() for worker in workers) and not self._over.wait(0.05):
                 pass
             self._end()
+            until = time.monotonic() + _PATIENCE_S  # a function that hangs is left behind, without its copy
             for worker in workers:
-                worker.join()
-            self._tried.sort(key=lambda one: one.number)
+                worker.join(max(0.0, until - time.monotonic()))
+            with self._lock:
+                tried = sorted(self._tried, key=lambda one: one.number)
             if self._best is None:
-                return Exploration(self._sandbox, None, self._tried)
+                return Exploration(self._sandbox, None, tried)
             _, candidate, number = self._best
-            return Exploration(candidate.keep(), number, self._tried)
+            return Exploration(candidate.keep(), number, tried)
         finally:
             self._end()
             if self._best is not None:
                 self._best[1].__exit__()  # deletes it, unless it was kept
+
+    def _fork(self, count: int) -> list[Sandbox]:
+        network = {"internet": False} if self._make["offline"] else None
+        made = self._sandbox.fork(count, lease=lease(self._timeout), network=network)
+        assert isinstance(made, list)
+        return made
 
     def _end(self) -> None:
         """Stop whatever still runs: a command in a copy that is deleted ends with an error."""
         with self._lock:
             self._over.set()
             running, self._running = self._running, set()
+            unused, self._ready = self._ready, []
         for candidate in running:
             candidate.__exit__()
+        for copy in unused:
+            with suppress(TakebackError):
+                copy.delete()
 
     def _work(self) -> None:
         while not self._over.is_set():
@@ -123,8 +143,13 @@ class _Race:
             except Exception as error:
                 self._note(Tried(number, False, None, "", error))
 
+    def _candidate(self) -> Candidate:
+        with self._lock:
+            copy = self._ready.pop() if self._ready else None
+        return Candidate(self._sandbox, copy=copy, **self._make)  # type: ignore[arg-type]
+
     def _try(self, number: int) -> None:
-        candidate = Candidate(self._sandbox, **self._make)  # type: ignore[arg-type]
+        candidate = self._candidate()
         with self._lock:
             late = self._over.is_set()
             if not late:
@@ -135,14 +160,17 @@ class _Race:
                 return
             passed = candidate.passes(self._steps[number], self._verify)
             value = candidate.score(self._score) if passed and self._score is not None else None
-            self._note(Tried(number, passed, value, candidate.log))
             if passed:
                 loser = self._enter(candidate, number, value)
-        except TakebackError as error:
-            if not self._over.is_set():  # else its copy was deleted under it
+            if loser is None or not self._over.is_set():  # else its copy was deleted under it
+                self._note(Tried(number, passed, value, candidate.log))
+        except Exception as error:
+            if not self._over.is_set():
                 self._note(Tried(number, False, None, candidate.log, error))
         finally:
             if loser is not None:
+                with self._lock:
+                    self._running.discard(loser)
                 loser.__exit__()
 
     def _enter(self, candidate: Candidate, number: int, value: float | None) -> Candidate | None:

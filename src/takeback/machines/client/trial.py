@@ -9,21 +9,25 @@ Does not cover: several candidates at once (`explore`), going back several steps
 from __future__ import annotations
 
 import re
+import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from takeback.errors import TakebackError, UsageError
+from takeback.errors import MachineGone, MachineSilent, SandboxNotFound, SandboxStopped, TakebackError, UsageError
+from takeback.machines.client import undo
 from takeback.machines.client.commands import Command
+from takeback.machines.client.drivers import items
 from takeback.machines.client.results import CommandResult
 from takeback.machines.client.sandbox import Sandbox
 
 _LOG = 1024 * 1024
-_SPARE_S = 600
+_SPARE_S = 60
 
 Step = Command | Callable[[Sandbox], Any]
 Score = Command | Callable[[Sandbox], float]
-T = TypeVar("T")
+DIED = (SandboxStopped, SandboxNotFound, MachineGone, MachineSilent)
 
 
 class Trial(NamedTuple):
@@ -55,12 +59,12 @@ def try_in_copy(
 
     A step or check is a shell text, a list of words (passed: exit code 0), or a function of the sandbox (passed: it
     raises nothing, and as a check returns nothing or something true). `timeout` in seconds is for each of the two.
-    With `offline` the copy reaches nothing outside until it is kept. On any error the original is the one that stays.
-    Raises what fork raises, and what a function raised.
+    With `offline` the copy reaches nothing outside until it is kept. Whatever goes wrong, Ctrl-C included, the original
+    is the one that stays, and no copy is left. Raises what fork raises.
     """
     with Candidate(sandbox, offline=offline, timeout=timeout, cwd=cwd, user=user, env=env) as candidate:
         passed = candidate.passes(step, verify)
-        diff, cost = candidate.copy.diff(), candidate.copy.cost()
+        diff, cost = candidate.measured()
         kept = candidate.keep() if passed else sandbox
     return Trial(kept, passed, candidate.log, diff, cost)
 
@@ -82,20 +86,31 @@ class Candidate:
         if timeout <= 0:
             raise UsageError(detail=f"timeout is in seconds and above 0, not {timeout}")
         self._source = source
+        self._timeout = timeout
         self._options: dict[str, Any] = {"cwd": cwd, "user": user, "env": env, "timeout_ms": int(timeout * 1000)}
         self._log = ""
         self._kept = False
-        # Should this program be killed, the keeper deletes the copy when its time is over.
-        seconds = int(2 * timeout + _SPARE_S)
-        self.copy = copy or source.fork(trial_seconds=seconds, offline=offline)
+        self._late = False
+        self.copy = copy or fork(source, offline=offline, timeout=timeout)
+        # This program may be killed: the keeper deletes the copy as soon as this connection ends.
+        self._hold = items(source._client, undo.hold(self.copy.id))
+        try:
+            next(self._hold)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Candidate:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._kept:
-            with suppress(TakebackError):  # what happened in the block is what matters; the keeper deletes it later
+        try:
+            if not self._kept:
                 self.copy.delete()
+        except TakebackError:
+            pass  # what happened in the block is what matters; the keeper deletes it later
+        finally:
+            self._hold.close()
 
     @property
     def log(self) -> str:
@@ -117,6 +132,14 @@ class Candidate:
             raise UsageError(detail=f"the score command {score!r} wrote no number")
         return float(numbers[-1])
 
+    def measured(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the step changed and what the copy cost; of one that died only the cost."""
+        try:
+            diff = self.copy.diff()
+        except DIED:
+            diff = {}
+        return diff, self.copy.cost()
+
     def keep(self) -> Sandbox:
         """Let the copy take the original's place (name, labels, network rules, previews) and delete the original."""
         kept = self._source.replace_with(self.copy)
@@ -124,15 +147,41 @@ class Candidate:
         return kept
 
     def _run(self, step: Step, is_step: bool) -> bool:
-        if callable(step):
-            answer = step(self.copy)
-            if isinstance(answer, CommandResult):
-                return answer.exit_code == 0
-            return is_step or answer is None or bool(answer)
-        result = self._command(step)
+        try:
+            if callable(step):
+                return self._call(step, is_step)
+            result = self._command(step)
+        except DIED as error:
+            self._note(f"({error})\n")
+            return False
         if result.timed_out:
             self._note("(out of time)\n")
-        return result.exit_code == 0
+        return result.exit_code == 0 and not result.timed_out
+
+    def _call(self, step: Callable[[Sandbox], Any], is_step: bool) -> bool:
+        # A function cannot be ended, but what it works on can: its next call fails.
+        timer = threading.Timer(self._timeout, self._end)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = step(self.copy)
+        except Exception:
+            self._note(traceback.format_exc())
+            return False
+        finally:
+            timer.cancel()
+        if self._late:
+            return False
+        if isinstance(answer, CommandResult):
+            self._note(answer.stdout + answer.stderr)
+            return answer.exit_code == 0
+        return is_step or answer is None or bool(answer)
+
+    def _end(self) -> None:
+        self._late = True
+        self._note("(out of time)\n")
+        with suppress(TakebackError):
+            self.copy.delete()
 
     def _command(self, command: str | Sequence[str]) -> CommandResult:
         self._note(f"$ {command if isinstance(command, str) else ' '.join(command)}\n")
@@ -140,3 +189,15 @@ class Candidate:
 
     def _note(self, text: str) -> None:
         self._log = (self._log + text)[-_LOG:]
+
+
+def fork(source: Sandbox, *, offline: bool, timeout: float) -> Sandbox:
+    """Make a trial's copy; should this program and the keeper be killed, it is deleted when its lease is over."""
+    made = source.fork(lease=lease(timeout), network={"internet": False} if offline else None)
+    assert isinstance(made, Sandbox)
+    return made
+
+
+def lease(timeout: float) -> int:
+    """Return for how many seconds a copy may live: twice the time of a step, and some for the rest."""
+    return int(2 * timeout + _SPARE_S)

@@ -18,14 +18,34 @@ from pathlib import Path
 from takeback._version import VERSION
 from takeback.errors import Busy
 from takeback.host import atomic, locks, proc, process, unix
-from takeback.machines.keeper import engines, files, idle, processes, sandboxes, snapshots
+from takeback.machines.keeper import (
+    diffs,
+    engines,
+    files,
+    idle,
+    meter,
+    processes,
+    sandboxes,
+    snapshots,
+    stored,
+    trials,
+)
 from takeback.machines.keeper import log as logs
 from takeback.machines.keeper.keeper import IDLE_SECONDS, Keeper
 from takeback.machines.keeper.server import Server, log
 from takeback.machines.layout import MachinesDir
 
 # Every slice brings its own.
-OPERATIONS = {**sandboxes.OPERATIONS, **processes.OPERATIONS, **files.OPERATIONS, **snapshots.OPERATIONS}
+OPERATIONS = {
+    **sandboxes.OPERATIONS,
+    **processes.OPERATIONS,
+    **files.OPERATIONS,
+    **snapshots.OPERATIONS,
+    **trials.OPERATIONS,
+    **diffs.OPERATIONS,
+    **meter.OPERATIONS,
+    **stored.OPERATIONS,
+}
 
 
 def main(argv: Sequence[str]) -> int:

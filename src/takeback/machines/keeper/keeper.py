@@ -14,7 +14,9 @@ from typing import Any
 from takeback.errors import NameTaken, SandboxNotFound, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
+from takeback.machines.keeper import trials
 from takeback.machines.keeper.machine import Life
+from takeback.machines.keeper.meter import Meter
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.keeper.snapshots import Snapshots
 from takeback.machines.layout import MachinesDir
@@ -35,6 +37,7 @@ class Keeper:
         self.directory = directory
         self.registry = Registry(directory)
         self.snapshots = Snapshots(directory)
+        self.meter = Meter(directory.root / "meter.json")
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
@@ -93,6 +96,7 @@ class Keeper:
 
     async def discard(self, life: Life) -> dict[str, Any]:
         """Delete a sandbox and return what is said of it from now on; the slow part happens afterwards."""
+        self.meter.read(life)
         await life.delete()
         answer = {**life.record.info(), "status": "deleted", "deletedAt": life.record.info()["endedAt"]}
         self._deleted[life.record.id] = answer
@@ -116,6 +120,7 @@ class Keeper:
         """Find again what an earlier keeper looked after, and finish what it was removing."""
         found: list[Life] = []
         whole = self.snapshots.load()
+        self.meter.load(self.now_ns())
         for one in self.registry.all():
             if isinstance(one, tuple):
                 log.error("sandbox %s: its record cannot be read: %s", *one)
@@ -130,6 +135,7 @@ class Keeper:
             self._lives[one.id] = life
             found.append(life)
         await asyncio.gather(*(self._recover(life) for life in found))
+        await trials.recover(self)
         self._whole = whole
         if self.directory.engine_state.is_dir():
             self._sweep()
@@ -206,6 +212,7 @@ class Keeper:
             await asyncio.wait(self._background, timeout=10)
         for life in self._lives.values():
             life.leave_running()
+        self.meter.write(self)
 
     def reap(self) -> None:
         process.reap_orphans()
