@@ -37,9 +37,15 @@ def client(*, report: Report | None = None) -> Client:
 
     Raises BadSetting, CannotRead.
     """
-    data = configs.load(os.environ).data
+    config = configs.load(os.environ)
+    data = config.data
     setup = Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath))
-    return Client(data, prepare=preparation(setup, report or _to_terminal))
+    return Client(
+        data,
+        prepare=preparation(setup, report or _to_terminal),
+        prices=config.machines.prices,
+        stored_limit=config.machines.stored,
+    )
 
 
 def preparation(setup: Setup, report: Report) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:

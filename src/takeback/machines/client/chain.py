@@ -41,6 +41,7 @@ class Chain:
         if keep < 1:
             raise UsageError(detail=f"a chain keeps at least 1 step, not {keep}")
         self._sandbox = sandbox
+        self.undo = ""  # the snapshot of what was before `go_back_to`
         self._keep = keep
         self._days = retention_days
         # A label goes with the sandbox when a copy takes its place; its id does not.
@@ -90,6 +91,7 @@ class Chain:
         """
         link = self._find(step)
         self.sandbox.restore(link.id)
+        self.undo = str(self.sandbox.info["undoSnapshotId"])
         self._stand(link)
         return self.sandbox
 

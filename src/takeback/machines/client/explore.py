@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from takeback.errors import TakebackError, UsageError
 from takeback.machines.client.sandbox import Sandbox
-from takeback.machines.client.trial import Candidate, Score, Step, lease
+from takeback.machines.client.trial import Candidate, Score, Step, fork
 
 _PATIENCE_S = 10.0
 
@@ -92,7 +92,7 @@ class _Race:
 
     def run(self, parallel: int) -> Exploration:
         # All of one moment; copies that are needed later are made then.
-        self._ready = self._fork(parallel)
+        self._ready = fork(self._sandbox, parallel, offline=bool(self._make["offline"]), timeout=self._timeout)
         try:
             workers = [threading.Thread(target=self._work, daemon=True) for _ in range(parallel)]
             for worker in workers:
@@ -113,12 +113,6 @@ class _Race:
             self._end()
             if self._best is not None:
                 self._best[1].__exit__()  # deletes it, unless it was kept
-
-    def _fork(self, count: int) -> list[Sandbox]:
-        network = {"internet": False} if self._make["offline"] else None
-        made = self._sandbox.fork(count, lease=lease(self._timeout), network=network)
-        assert isinstance(made, list)
-        return made
 
     def _end(self) -> None:
         """Stop whatever still runs: a command in a copy that is deleted ends with an error."""

@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from takeback.errors import MachineGone, MachineSilent, SandboxNotFound, SandboxStopped, TakebackError, UsageError
-from takeback.machines.client import undo
+from takeback.machines.client import operations, undo
 from takeback.machines.client.commands import Command
-from takeback.machines.client.drivers import items
+from takeback.machines.client.drivers import items, run
 from takeback.machines.client.results import CommandResult
 from takeback.machines.client.sandbox import Sandbox
 
@@ -54,15 +54,20 @@ def try_in_copy(
     *,
     user: str | None = None,
     env: Mapping[str, str] | None = None,
+    undo_days: int | None = None,
+    on_output: Callable[[str], Any] | None = None,
 ) -> Trial:
     """Run a step and its check in a copy, and keep the copy in the original's place only if both passed.
 
     A step or check is a shell text, a list of words (passed: exit code 0), or a function of the sandbox (passed: it
     raises nothing, and as a check returns nothing or something true). `timeout` in seconds is for each of the two.
     With `offline` the copy reaches nothing outside until it is kept. Whatever goes wrong, Ctrl-C included, the original
-    is the one that stays, and no copy is left. Raises what fork raises.
+    is the one that stays, and no copy is left. With `undo_days` what was before a copy that is kept stays as a snapshot
+    for so many days: `kept.info["lastSnapshot"]`. `on_output` gets the log as it grows. Raises what fork raises.
     """
-    with Candidate(sandbox, offline=offline, timeout=timeout, cwd=cwd, user=user, env=env) as candidate:
+    with Candidate(
+        sandbox, offline=offline, timeout=timeout, cwd=cwd, user=user, env=env, undo_days=undo_days, on_output=on_output
+    ) as candidate:
         passed = candidate.passes(step, verify)
         diff, cost = candidate.measured()
         kept = candidate.keep() if passed else sandbox
@@ -82,6 +87,8 @@ class Candidate:
         user: str | None = None,
         env: Mapping[str, str] | None = None,
         copy: Sandbox | None = None,
+        undo_days: int | None = None,
+        on_output: Callable[[str], Any] | None = None,
     ) -> None:
         if timeout <= 0:
             raise UsageError(detail=f"timeout is in seconds and above 0, not {timeout}")
@@ -91,7 +98,9 @@ class Candidate:
         self._log = ""
         self._kept = False
         self._late = False
-        self.copy = copy or fork(source, offline=offline, timeout=timeout)
+        self._on_output = on_output
+        self.copy = copy or fork(source, 1, offline=offline, timeout=timeout, undo_days=undo_days)[0]
+        self._undo = self.copy.info.get("forkSnapshot") or {}
         # This program may be killed: the keeper deletes the copy as soon as this connection ends.
         self._hold = items(source._client, undo.hold(self.copy.id))
         try:
@@ -107,6 +116,8 @@ class Candidate:
         try:
             if not self._kept:
                 self.copy.delete()
+                if self._undo:
+                    self.copy.delete_snapshot(self._undo["id"])
         except TakebackError:
             pass  # what happened in the block is what matters; the keeper deletes it later
         finally:
@@ -189,15 +200,18 @@ class Candidate:
 
     def _note(self, text: str) -> None:
         self._log = (self._log + text)[-_LOG:]
+        if self._on_output is not None:
+            self._on_output(text)
 
 
-def fork(source: Sandbox, *, offline: bool, timeout: float) -> Sandbox:
-    """Make a trial's copy; should this program and the keeper be killed, it is deleted when its lease is over."""
-    made = source.fork(lease=lease(timeout), network={"internet": False} if offline else None)
-    assert isinstance(made, Sandbox)
-    return made
-
-
-def lease(timeout: float) -> int:
-    """Return for how many seconds a copy may live: twice the time of a step, and some for the rest."""
-    return int(2 * timeout + _SPARE_S)
+def fork(source: Sandbox, count: int, *, offline: bool, timeout: float, undo_days: int | None = None) -> list[Sandbox]:
+    """Make copies for trials; should this program and the keeper be killed, their lease ends them."""
+    wanted = {
+        "count": count,
+        "lease": int(2 * timeout + _SPARE_S),
+        "network": {"internet": False} if offline else None,
+        "keep_snapshot": undo_days is not None,
+        "retention_days": undo_days,
+    }
+    infos = run(source._client, operations.fork(source.id, wanted))
+    return [Sandbox(source._client, info, ours=True) for info in infos]

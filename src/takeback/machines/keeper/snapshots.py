@@ -165,7 +165,8 @@ async def fork(call: Call) -> dict[str, Any]:
     keep = bool(asked.get("keep_snapshot"))
     if keep:
         await stored.room(call, life)
-    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep)
+    days = _days(asked.get("retention_days"))
+    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep, days=days)
     copies: list[Life] = []
     try:
         for one in names:
