@@ -9,7 +9,7 @@ import click
 from takeback.cli import jsonable, options
 from takeback.cli.output import Face
 from takeback.cli.values import format_size
-from takeback.errors import NoProject
+from takeback.errors import HomeDirectory, NoProject
 from takeback.model import Usage
 
 
@@ -32,7 +32,7 @@ def command(face: Face) -> int:
     try:
         with options.opened(face) as project:
             usage = project.du()
-    except NoProject:
+    except (NoProject, HomeDirectory):
         if machines is None:
             raise
         face.answer(jsonable.document(machines=machines))

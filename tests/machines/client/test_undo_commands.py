@@ -113,11 +113,12 @@ def test_a_chain_is_remembered_shown_and_gone_back_in(tb: Run, machines: Home, d
     assert back["step"]["step"] == "step 1" and read(tb, "steps") == "1\n"
     assert tb("chain", "show", "db", as_json=False).out.decode() == "1 step 1  <- here\n2 step 2\n3 step 3\n"
     assert tb(*back["undo_with"].split()[1:]).code == 0 and read(tb, "steps") == "1\n2\n3\n"
+    assert [step["here"] for step in tb("chain", "show", "db")["steps"]] == [False, False, True]
     assert tb("chain", "back", "db", "step 2").code == 0 and read(tb, "steps") == "1\n2\n"
     assert tb("chain", "back", "db", "9").error == "step-not-found"
     assert len(tb("chain", "drop", "db", "2")["removed"]) == 1
     code, shown = on_terminal(machines, machines.path, "chain", "remember", "db", "from a terminal", answer=b"")
-    assert code == 0 and "Go back to it with: takeback chain back db 4" in shown and " s\r\n" in shown
+    assert code == 0 and "Go back to it with: takeback chain back db 4" in shown and " s\n4 from" in shown
     assert len(tb("chain", "drop", "--yes", "db")["removed"]) == 3
     assert tb("chain", "drop", "db").error == "nothing-to-do"
     assert tb("chain", "shw", "db").code == 2

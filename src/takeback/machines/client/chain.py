@@ -131,10 +131,17 @@ class Chain:
         return "\n".join(lines)
 
     def _standing(self, links: list[Link]) -> Link | None:
-        """Return where the sandbox stands: at what it was saved as or put to last, else where its label says."""
+        """Return the link that it was saved as or put to last, or that came before that; else what its label says."""
         info = self.sandbox.refresh().info
         by_id = {link.id: link for link in links}
-        return by_id.get(info.get("lastSnapshot") or "") or by_id.get(info["labels"].get(_AT, ""))
+        parents = {one["id"]: one["parentSnapshotId"] for one in self.sandbox.snapshots()}
+        at, seen = info.get("lastSnapshot"), set[str]()
+        while at is not None and at not in seen:
+            if at in by_id:
+                return by_id[at]
+            seen.add(at)
+            at = parents.get(at)
+        return by_id.get(info["labels"].get(_AT, ""))
 
     def _stand(self, link: Link | None) -> None:
         labels = {**self.sandbox.info["labels"], _CHAIN: self._id, _AT: link.id if link is not None else ""}
