@@ -26,16 +26,29 @@ if TYPE_CHECKING:
         StepResult,
         Usage,
     )
-    from takeback.sandboxes import AsyncSandbox, CommandResult, Sandbox
+    from takeback.sandboxes import (
+        AsyncSandbox,
+        Chain,
+        CommandResult,
+        Exploration,
+        Sandbox,
+        Snapshots,
+        Trial,
+        explore,
+        snapshots,
+        try_in_copy,
+    )
 
 __all__ = [
     "AsyncSandbox",
+    "Chain",
     "Change",
     "Checkpoint",
     "CheckpointResult",
     "CommandResult",
     "Conflict",
     "Event",
+    "Exploration",
     "Finding",
     "GcResult",
     "NotCovered",
@@ -43,20 +56,32 @@ __all__ = [
     "Project",
     "RestoreResult",
     "Sandbox",
+    "Snapshots",
     "Status",
     "StepResult",
     "TakebackError",
+    "Trial",
     "Usage",
     "__version__",
+    "explore",
+    "snapshots",
+    "try_in_copy",
 ]
 _HOMES = {
     "Project": "app",
     "Conflict": "errors",
     "NothingToDo": "errors",
     "TakebackError": "errors",
-    "Sandbox": "sandboxes",
     "AsyncSandbox": "sandboxes",
+    "Chain": "sandboxes",
     "CommandResult": "sandboxes",
+    "Exploration": "sandboxes",
+    "Sandbox": "sandboxes",
+    "Snapshots": "sandboxes",
+    "Trial": "sandboxes",
+    "explore": "sandboxes",
+    "snapshots": "sandboxes",
+    "try_in_copy": "sandboxes",
 }
 
 

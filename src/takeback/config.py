@@ -14,17 +14,27 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from takeback.errors import BadSetting, CannotRead
 from takeback.files.settings import FilesSettings
+from takeback.machines.cost import Prices
 
 _SECTIONS = ("checkpoint",)
+_USER_SECTIONS = ("checkpoint", "machines", "prices")  # sandboxes belong to a user, not to a project
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZES = {"max_size", "max_file", "tree_bytes"}
 _CHOICES = {"store": ("private", "repository")}
+
+
+@dataclass(frozen=True)
+class MachinesSettings:
+    """What the user says about sandboxes: prices, and how many bytes all snapshots may hold (0: no limit)."""
+
+    prices: Prices = field(default_factory=Prices)
+    stored: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,7 @@ class Config:
     home: bytes | None
     settings_file: Path
     files: FilesSettings
+    machines: MachinesSettings = field(default_factory=MachinesSettings)
 
 
 def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
@@ -44,10 +55,10 @@ def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
     """
     home = environ.get("HOME") or os.path.expanduser("~")
     user = Path(environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "takeback" / "config.toml"
-    settings = _read(user, FilesSettings())
+    settings, machines = _read(user, FilesSettings(), _USER_SECTIONS)
     if root is not None:
-        settings = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings)
-    return Config(_data_dir(environ, home), os.fsencode(home), user, settings)
+        settings, _ = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings, _SECTIONS)
+    return Config(_data_dir(environ, home), os.fsencode(home), user, settings, machines)
 
 
 def _data_dir(environ: Mapping[str, str], home: str) -> Path:
@@ -62,11 +73,12 @@ def _data_dir(environ: Mapping[str, str], home: str) -> Path:
     return Path(home) / ".local" / "share" / "takeback"
 
 
-def _read(path: Path, settings: FilesSettings) -> FilesSettings:
+def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tuple[FilesSettings, MachinesSettings]:
+    machines = MachinesSettings()
     try:
         raw = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return settings
+        return settings, machines
     except OSError as error:
         raise CannotRead(path=os.fspath(path), why=error.strerror) from error
     try:
@@ -83,16 +95,43 @@ def _read(path: Path, settings: FilesSettings) -> FilesSettings:
     except UnicodeDecodeError:
         raise BadSetting(file=os.fspath(path), line="?", problem="not UTF-8 text", nearest="save it as UTF-8") from None
     for section, values in document.items():
-        if section not in _SECTIONS:
-            _unknown(path, text, section, "section", _SECTIONS)
+        if section not in sections:
+            _unknown(path, text, section, "section", sections)
         if not isinstance(values, dict):
             raise BadSetting(
                 file=os.fspath(path), line=_line(text, section), problem=f"`{section}` must be a section",
                 nearest=f"write [{section}] on a line of its own",
             )  # fmt: skip
         for key, value in values.items():
-            settings = _set(path, text, settings, key, value)
-    return settings
+            if section == "checkpoint":
+                settings = _set(path, text, settings, key, value)
+            else:
+                machines = _set_machines(path, text, machines, section, key, value)
+    return settings, machines
+
+
+def _set_machines(
+    path: Path, text: str, machines: MachinesSettings, section: str, key: str, value: Any
+) -> MachinesSettings:
+    known = {one.name for one in fields(Prices)} if section == "prices" else {"stored"}
+    if key not in known:
+        _unknown(path, text, key, "key", known)
+    if section == "machines":
+        value = _size(value) if isinstance(value, str) else value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadSetting(
+            file=os.fspath(path), line=_line(text, key), problem=f"`{key}` cannot be {value!r}",
+            nearest="a whole number of micro-dollars" if section == "prices" else "a size such as 20G; 0 is no limit",
+        )  # fmt: skip
+    if section == "prices":
+        return replace(machines, prices=replace(machines.prices, **{key: value}))
+    return replace(machines, stored=value)
+
+
+def _size(text: str) -> int | None:
+    """Return the bytes of a size such as 500M or 20G, None for what is none."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
+    return None if found is None else int(float(found[1]) * _UNITS[found[2]])
 
 
 def _set(path: Path, text: str, settings: FilesSettings, key: str, value: Any) -> FilesSettings:
@@ -111,10 +150,9 @@ def _set(path: Path, text: str, settings: FilesSettings, key: str, value: Any) -
             raise wrong(" or ".join(repr(choice) for choice in _CHOICES[key]))
         return replace(settings, **{key: value})
     if key in _SIZES and isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", value.lower())
-        if found is None:
+        value = _size(value)
+        if value is None:
             raise wrong("a size such as 500M or 20G")
-        value = int(float(found[1]) * _UNITS[found[2]])
     default = getattr(FilesSettings(), key)
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise wrong("a size such as 500M or 20G" if key in _SIZES else "a number, 0 or more")

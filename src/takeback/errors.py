@@ -136,6 +136,13 @@ class SnapshotNotFound(UsageError):
     hint = "it may have been deleted, or its days are over; list the snapshots to see what is there"
 
 
+class StepNotFound(UsageError):
+    kind = "step-not-found"
+    http_status = 404
+    message = "this chain has no step {step!r}"
+    hint = "its steps: {known}"
+
+
 class FileNotFound(UsageError):
     kind = "file-not-found"
     http_status = 404
@@ -246,6 +253,12 @@ class CannotSave(Refused):
     kind = "cannot-save"
     message = "this sandbox cannot be saved now: {why}"
     hint = "{next}"
+
+
+class StoredLimit(Refused):
+    kind = "stored-limit"
+    message = "another snapshot of about {need} bytes would pass the limit of {limit}: {stored} are stored"
+    hint = "delete snapshots (`takeback sandbox snapshots`, `takeback du`), or raise `stored` in [machines]"
 
 
 class SnapshotMismatch(Refused):

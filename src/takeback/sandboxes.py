@@ -12,9 +12,13 @@ from typing import Any
 
 from takeback import config as configs
 from takeback.machines.client.aio import AsyncSandbox
+from takeback.machines.client.chain import Chain
 from takeback.machines.client.connect import Client
+from takeback.machines.client.explore import Exploration, explore
 from takeback.machines.client.results import CommandResult
 from takeback.machines.client.sandbox import Sandbox, SandboxRecord
+from takeback.machines.client.snapshots import Snapshots
+from takeback.machines.client.trial import Trial, try_in_copy
 from takeback.machines.images import catalogue
 from takeback.machines.images.base import Image
 from takeback.machines.layout import MachinesDir
@@ -23,7 +27,10 @@ from takeback.machines.model import WORKSPACE
 from takeback.machines.setup import Setup
 from takeback.machines.supervisor.build import supervisor_binary
 
-__all__ = ["AsyncSandbox", "Client", "CommandResult", "Sandbox", "client"]
+__all__ = [
+    "AsyncSandbox", "Chain", "Client", "CommandResult", "Exploration", "Sandbox", "Snapshots", "Trial", "client",
+    "explore", "snapshots", "try_in_copy",
+]  # fmt: skip
 
 
 def client(*, report: Report | None = None) -> Client:
@@ -31,9 +38,16 @@ def client(*, report: Report | None = None) -> Client:
 
     Raises BadSetting, CannotRead.
     """
-    data = configs.load(os.environ).data
+    config = configs.load(os.environ)
+    data = config.data
     setup = Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath))
-    return Client(data, prepare=preparation(setup, report or _to_terminal), environ=os.environ)
+    return Client(
+        data,
+        prepare=preparation(setup, report or _to_terminal),
+        environ=os.environ,
+        prices=config.machines.prices,
+        stored_limit=config.machines.stored,
+    )
 
 
 def preparation(setup: Setup, report: Report) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
@@ -86,3 +100,4 @@ def _to_terminal(what: str) -> None:
 
 
 SandboxRecord.default_client = staticmethod(client)
+snapshots = Snapshots()

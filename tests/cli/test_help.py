@@ -6,12 +6,17 @@ import re
 
 import pytest
 
-from takeback.cli import sandbox
+from takeback.cli import chain, sandbox
 from takeback.cli.main import COMMANDS
 from tests.cli.golden_file import Golden
 from tests.support.cli import Home
 
-ALL = ("", *COMMANDS, *(f"sandbox {name}" for name in sandbox.COMMANDS))
+ALL = (
+    "",
+    *COMMANDS,
+    *(f"sandbox {name}" for name in sandbox.COMMANDS),
+    *(f"chain {name}" for name in chain.COMMANDS),
+)
 
 
 def file_name(command: str) -> str:

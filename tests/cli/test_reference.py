@@ -9,15 +9,19 @@ import click
 import pytest
 
 from takeback import model
-from takeback.cli import jsonable, sandbox
+from takeback.cli import chain, jsonable, sandbox
 from takeback.cli.main import COMMANDS, commands
 from tests.cli.test_jsonable import restore_result
 
-WITHOUT_JSON = {"sandbox", "sandbox shell"}
+WITHOUT_JSON = {"chain", "sandbox", "sandbox shell"}
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
-ALL = (*COMMANDS, *(f"sandbox {name}" for name in sandbox.COMMANDS))
+ALL = (
+    *COMMANDS,
+    *(f"sandbox {name}" for name in sandbox.COMMANDS),
+    *(f"chain {name}" for name in chain.COMMANDS),
+)
 
 
 def command(name: str) -> click.Command:

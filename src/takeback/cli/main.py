@@ -37,6 +37,7 @@ COMMANDS = (
     "doctor",
     "setup",
     "sandbox",
+    "chain",
     "pause",
     "resume",
 )

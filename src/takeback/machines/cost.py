@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any
 
 from takeback.errors import UsageError
@@ -57,6 +56,15 @@ class Used:
             self.sent + other.sent,
         )
 
+    def to_dict(self) -> dict[str, float | int]:
+        """Return the amounts in the units of the prices: seconds, GiB-hours, GB-months of 30 days, bytes."""
+        return {
+            "cpuSeconds": round(self.cpu_s, 3),
+            "memoryGiBHours": round(self.memory_byte_s / (_GIB * _HOUR), 9),
+            "storedGBMonths": round(self.stored_byte_s / (_GB * _MONTH), 9),
+            "sentBytes": self.sent,
+        }
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -79,6 +87,8 @@ class Cost:
 
 def cost(used: Used | Iterable[Used], prices: Prices | None = None) -> Cost:
     """Return the price of what was used, of several together when several are given."""
+    from fractions import Fraction  # it loads decimal: longer than a sandbox takes to start a command
+
     prices = prices or Prices()
     total = used if isinstance(used, Used) else sum(used, Used())
 

@@ -11,7 +11,7 @@ Does not cover: talking to the supervisor (`channel`), names, records and life c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -196,6 +196,18 @@ class Engine(Protocol):
 
     def usage(self, machine: Machine) -> Usage:
         """Return what it used; zeros when it does not run."""
+
+    def cpu_seconds(self, machine: Machine) -> float:
+        """Return the processor time it used since it was started here: as in `usage`, and in no time."""
+
+    def layers(self, of: Machine | Saved, *, born: bool = False) -> tuple[Path, ...] | None:
+        """Return the folders that hold its changed files as the kernel's overlay keeps them, lowest first.
+
+        None when there are none on the host (MEMORY). With `born` those it had when it was started here, all frozen.
+        """
+
+    def stored(self, saved: Saved, known: Mapping[str, int]) -> dict[str, int]:
+        """Return the frozen layers of a snapshot by name with their bytes on the disk; `known` need no counting."""
 
     def remove(self, machine: Machine) -> None:
         """Kill it, if it is ours, and remove all of it but `machine.folder` itself; to be repeated if it fails."""

@@ -113,6 +113,10 @@ class SandboxRecord:
     generation: int = 0  # how many copies and restores lie between the first boot and this
     incarnation: str = ""  # the engine's id of the machine that took its place in a restore
     last_snapshot: str | None = None  # the one taken or restored last
+    born_of: str | None = None  # the snapshot its machine was started from
+    trial_ns: int = 0  # a copy made to try something in: when it is deleted unless it was kept
+    replaces: str = ""  # the id of the one whose place it takes, until that one is deleted
+    replaced: tuple[str, ...] = ()  # the ids of those whose place it took, oldest first
 
     def to_json(self) -> dict[str, Any]:
         """Return what is written to sandbox.json."""
@@ -126,6 +130,7 @@ class SandboxRecord:
                 raise ValueError(f"format {document['format']}, this takeback knows {FORMAT}")
             values = {name: document[name] for name in cls.__dataclass_fields__ if name in document}
             values |= {"state": SandboxState(values["state"]), "base": _base(values["base"])}
+            values["replaced"] = tuple(values.get("replaced", ()))
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged(
@@ -178,6 +183,8 @@ class SandboxRecord:
             "disk": self.disk,
             "source": self.made_from,
             "lastSnapshot": self.last_snapshot,
+            "trialEndsAt": utc(self.trial_ns),
+            "replaced": list(self.replaced),
         }
 
     @property
@@ -206,7 +213,8 @@ class SnapshotRecord:
     ready_ns: int = 0
     expires_ns: int = 0
     retention_days: int | None = None
-    stored_bytes: int = 0
+    file_bytes: int = 0
+    layers: Mapping[str, int] = field(default_factory=dict)  # frozen disk layers by name, with their bytes
     paused_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -223,6 +231,11 @@ class SnapshotRecord:
             return cls(**{**values, "sandbox": SandboxRecord.from_json(values["sandbox"])})
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged(what="the record of a snapshot", detail=str(error), next="delete that snapshot") from error
+
+    @property
+    def stored_bytes(self) -> int:
+        """What it needs on the disk, with layers that others may share."""
+        return self.file_bytes + sum(self.layers.values())
 
     def info(self) -> dict[str, Any]:
         """Return the record as callers see it: the hosted service's names."""

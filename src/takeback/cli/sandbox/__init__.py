@@ -13,7 +13,26 @@ import click
 from takeback.cli import options
 from takeback.cli.options import write_epilog
 
-COMMANDS = ("create", "ls", "exec", "shell", "cp", "ps", "network", "forward", "pause", "wake", "rm")
+COMMANDS = (
+    "create",
+    "ls",
+    "exec",
+    "shell",
+    "cp",
+    "ps",
+    "network",
+    "forward",
+    "fork",
+    "try",
+    "diff",
+    "snapshot",
+    "restore",
+    "snapshots",
+    "cost",
+    "pause",
+    "wake",
+    "rm",
+)
 
 
 class SandboxCommands(click.Group):
@@ -25,7 +44,9 @@ class SandboxCommands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"takeback.cli.sandbox.{cmd_name}").command
+        # `try` is no name for a module.
+        module = "try_" if cmd_name == "try" else cmd_name
+        command = importlib.import_module(f"takeback.cli.sandbox.{module}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed, TakebackError, TerminalRefused
-from takeback.machines.client import commands, operations
+from takeback.machines.client import commands, operations, undo
 from takeback.machines.client.aio_inside import AsyncFiles, AsyncProcess, AsyncTerminal
 from takeback.machines.client.aio_network import AsyncNetwork, AsyncPortForward, AsyncPreviews, forward_port
 from takeback.machines.client.connect import Client
@@ -19,6 +19,7 @@ from takeback.machines.client.processes import Record, Records
 from takeback.machines.client.results import CommandResult, Event
 from takeback.machines.client.sandbox import SandboxRecord
 from takeback.machines.client.steps import Op
+from takeback.machines.cost import Prices
 
 
 class AsyncSandbox(SandboxRecord):
@@ -63,7 +64,9 @@ class AsyncSandbox(SandboxRecord):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Delete what this program made; stop what it found."""
+        """Delete what this program made, or what took its place; stop what it found."""
+        if self._heir is not None:
+            return await self._heir.__aexit__()  # type: ignore[no-any-return]
         try:
             if self._ours and not self._keep:
                 await self.delete()
@@ -270,17 +273,20 @@ class AsyncSandbox(SandboxRecord):
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         keep_snapshot: bool | None = None,
+        network: Mapping[str, Any] | None = None,
+        lease: int | None = None,
         funding: str | None = None,
         secrets: Sequence[str] | None = None,
         idempotency_key: str | None = None,
-        network: Mapping[str, Any] | None = None,
     ) -> AsyncSandbox | Sandboxes:
         """Make a running copy with all its memory, processes and files; with a `count` that many, as a list.
 
-        `network` are rules for the copy from its first moment on; else it has the source's.
+        `network` are rules for the copy from its first moment on; else it has the source's. With a `lease` it is
+        deleted after so many seconds unless `replace_with` kept it.
         """
         fields = {
             "count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot, "network": network,
+            "lease": lease,
         }  # fmt: skip
         infos = await arun(self._client, operations.fork(self._client, self.id, fields))
         copies = [AsyncSandbox(self._client, info, ours=True) for info in infos]
@@ -303,6 +309,32 @@ class AsyncSandbox(SandboxRecord):
     async def delete_snapshot(self, snapshot_id: str) -> Info:
         """Remove a snapshot; what was made of it stays."""
         return await arun(self._client, operations.on_snapshot("snapshot-delete", snapshot_id))
+
+    async def replace_with(self, copy: AsyncSandbox) -> AsyncSandbox:
+        """Let a copy take this one's place, with its name, labels, previews and network rules; this one is deleted.
+
+        Returns the copy, which a `with` block of this one deletes too. Raises SandboxStopped when the copy died; then
+        nothing has changed.
+        """
+        info = await arun(self._client, undo.replace(self.id, copy.id))
+        heir = self._heir = AsyncSandbox(self._client, info, ours=self._ours, keep=self._keep)
+        return heir
+
+    async def diff(self, against: undo.Against = None) -> Info:
+        """Return the files added, changed and deleted since it was made, restarted or restored.
+
+        Or since `against`, a sandbox or snapshot as it is now: lists of path, type, size and oldSize (bytes), `totals`,
+        and the `bytes` that added and changed files hold. What lies in memory (/tmp, /run, ...) does not count.
+        """
+        return await arun(self._client, undo.diff({"sandbox": self.id}, against))
+
+    async def cost(self, prices: Mapping[str, int] | Prices | None = None) -> dict[str, Any]:
+        """Return what it used and what that costs in micro-dollars by kind, also when it is deleted.
+
+        Prices are those of the settings unless given. Raises UsageError for a price there is not.
+        """
+        table = prices if isinstance(prices, Prices) else Prices.of(prices) if prices else self._client.prices
+        return await arun(self._client, undo.used(self.id, table))
 
     async def metrics(self, range: str = "1h") -> Record:
         """Return what it uses."""

@@ -17,6 +17,7 @@ from takeback._version import VERSION
 from takeback.errors import KeeperFailed
 from takeback.host import process, unix
 from takeback.machines import wire
+from takeback.machines.cost import Prices
 from takeback.machines.layout import MachinesDir
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Client:
 
     `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing.
     `environ` is the user's environment: a keeper that is started here gets the proxies of it, and `registries` in
-    network rules is read with it.
+    network rules is read with it. A snapshot that would make all hold more than `stored_limit` bytes is refused; 0: none.
     """
 
     def __init__(
@@ -45,16 +46,20 @@ class Client:
         engine: str = "gvisor",
         prepare: Prepare | None = None,
         environ: Mapping[str, str] | None = None,
+        prices: Prices | None = None,
+        stored_limit: int = 0,
     ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
         self.prepare = prepare
         self.environ = dict(environ or {})
+        self.prices = prices or Prices()
+        self.stored_limit = stored_limit
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request with what lets the keeper judge whether it understands it."""
-        return {"protocol": wire.PROTOCOL, "version": VERSION, **request}
+        return {"protocol": wire.PROTOCOL, "version": VERSION, "stored_limit": self.stored_limit, **request}
 
     def connect(self) -> unix.Socket:
         """Return a connection. Raises KeeperFailed."""

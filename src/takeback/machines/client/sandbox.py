@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed, TakebackError, TerminalRefused
-from takeback.machines.client import commands, operations
+from takeback.machines.client import commands, operations, undo
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
 from takeback.machines.client.files import Files
@@ -18,6 +18,7 @@ from takeback.machines.client.operations import CreateFields, Info, Wishes
 from takeback.machines.client.processes import Process, Records, Terminal
 from takeback.machines.client.results import CommandResult, Event
 from takeback.machines.client.steps import Op
+from takeback.machines.cost import Prices
 
 
 class SandboxRecord:
@@ -30,6 +31,7 @@ class SandboxRecord:
         self._client = client
         self._ours = ours and not info.get("reused", False)
         self._keep = keep
+        self._heir: Any = None  # the one that took its place
         self.info = info
 
     @property
@@ -40,6 +42,11 @@ class SandboxRecord:
     def state(self) -> str:
         """As of the last answer: starting, running, pausing, paused, resuming, stopping, stopped."""
         return str(self.info["state"])
+
+    @property
+    def heir(self) -> Any:
+        """The copy that took its place by `replace_with`, if one did."""
+        return self._heir
 
     def __repr__(self) -> str:
         name = f" {self.info['name']!r}" if self.info.get("name") else ""
@@ -93,7 +100,10 @@ class Sandbox(SandboxRecord):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Delete what this program made; stop what it found."""
+        """Delete what this program made, or what took its place; stop what it found."""
+        if self._heir is not None:
+            self._heir.__exit__()
+            return
         try:
             if self._ours and not self._keep:
                 self.delete()
@@ -306,17 +316,20 @@ class Sandbox(SandboxRecord):
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         keep_snapshot: bool | None = None,
+        network: Mapping[str, Any] | None = None,
+        lease: int | None = None,
         funding: str | None = None,
         secrets: Sequence[str] | None = None,
         idempotency_key: str | None = None,
-        network: Mapping[str, Any] | None = None,
     ) -> Sandbox | Sandboxes:
         """Make a running copy with all its memory, processes and files; with a `count` that many, as a list.
 
-        `network` are rules for the copy from its first moment on; else it has the source's.
+        `network` are rules for the copy from its first moment on; else it has the source's. With a `lease` it is
+        deleted after so many seconds unless `replace_with` kept it.
         """
         fields = {
             "count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot, "network": network,
+            "lease": lease,
         }  # fmt: skip
         infos = run(self._client, operations.fork(self._client, self.id, fields))
         copies = [Sandbox(self._client, info, ours=True) for info in infos]
@@ -339,6 +352,32 @@ class Sandbox(SandboxRecord):
     def delete_snapshot(self, snapshot_id: str) -> Info:
         """Remove a snapshot; what was made of it stays."""
         return run(self._client, operations.on_snapshot("snapshot-delete", snapshot_id))
+
+    def replace_with(self, copy: Sandbox) -> Sandbox:
+        """Let a copy take this one's place, with its name, labels, previews and network rules; this one is deleted.
+
+        Returns the copy, which a `with` block of this one deletes too. Raises SandboxStopped when the copy died; then
+        nothing has changed.
+        """
+        info = run(self._client, undo.replace(self.id, copy.id))
+        heir = self._heir = Sandbox(self._client, info, ours=self._ours, keep=self._keep)
+        return heir
+
+    def diff(self, against: undo.Against = None) -> Info:
+        """Return the files added, changed and deleted since it was made, restarted or restored.
+
+        Or since `against`, a sandbox or snapshot as it is now: lists of path, type, size and oldSize (bytes), `totals`,
+        and the `bytes` that added and changed files hold. What lies in memory (/tmp, /run, ...) does not count.
+        """
+        return run(self._client, undo.diff({"sandbox": self.id}, against))
+
+    def cost(self, prices: Mapping[str, int] | Prices | None = None) -> dict[str, Any]:
+        """Return what it used and what that costs in micro-dollars by kind, also when it is deleted.
+
+        Prices are those of the settings unless given. Raises UsageError for a price there is not.
+        """
+        table = prices if isinstance(prices, Prices) else Prices.of(prices) if prices else self._client.prices
+        return run(self._client, undo.used(self.id, table))
 
     def metrics(self, range: str = "1h") -> dict[str, Any]:
         """Return what it uses: `latest` (null when it does not run) and `points`, CPU in percent, memory in bytes."""

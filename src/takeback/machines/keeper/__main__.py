@@ -19,15 +19,19 @@ from takeback._version import VERSION
 from takeback.errors import Busy
 from takeback.host import atomic, locks, proc, process, unix
 from takeback.machines.keeper import (
+    diffs,
     engines,
     files,
     forwarding,
     idle,
+    meter,
     networks,
     previews,
     processes,
     sandboxes,
     snapshots,
+    stored,
+    trials,
 )
 from takeback.machines.keeper import log as logs
 from takeback.machines.keeper.keeper import IDLE_SECONDS, Keeper
@@ -44,6 +48,10 @@ OPERATIONS = {
     **networks.OPERATIONS,
     **forwarding.OPERATIONS,
     **previews.OPERATIONS,
+    **trials.OPERATIONS,
+    **diffs.OPERATIONS,
+    **meter.OPERATIONS,
+    **stored.OPERATIONS,
 }
 
 

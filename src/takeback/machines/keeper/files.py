@@ -73,6 +73,17 @@ async def _run(call: Call, op: str, *words: str, reads: bool = False, writes: bo
         return answer
 
 
+async def answer_of(link: Link, command: Command) -> tuple[bytes, bytes, Ended]:
+    """Run a file program to its end; return what it answered, what it complained of, and its end."""
+    started = await link.spawn(command)
+    assert started.output is not None
+    try:
+        return await _answer(started.output, None)
+    finally:
+        started.output.close()
+        await _forget(link, started.id)
+
+
 async def _answer(output: Following, line: Line | None) -> tuple[bytes, bytes, Ended]:
     """Return what the program answered (or pass it on), what it complained of, and its end."""
     answer, said = bytearray(), bytearray()

@@ -25,6 +25,8 @@ _LOOK_EVERY = 10  # ticks between two looks at a sandbox nobody uses
 
 def due(record: SandboxRecord, busy: int, active_ns: int, now_ns: int) -> str:
     """Return what time has brought to a sandbox: `pause`, `stop`, `delete`, or an empty text."""
+    if record.trial_ns and now_ns >= record.trial_ns:
+        return "delete"
     if record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
         return ""
     if record.lease_ns and now_ns >= record.lease_ns:
@@ -43,6 +45,7 @@ async def watch(keeper: Keeper) -> None:
         await asyncio.sleep(TICK)
         count += 1
         keeper.reap()
+        keeper.meter.tick(keeper)
         for life in keeper.lives():
             if not life.locked:
                 _look(keeper, life, thorough=count % _LOOK_EVERY == 0)

@@ -14,8 +14,9 @@ from typing import Any
 from takeback.errors import NameTaken, SandboxNotFound, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
-from takeback.machines.keeper import networks
+from takeback.machines.keeper import networks, trials
 from takeback.machines.keeper.machine import Life
+from takeback.machines.keeper.meter import Meter
 from takeback.machines.keeper.previews import Previews
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.keeper.snapshots import Snapshots
@@ -47,6 +48,7 @@ class Keeper:
         self.registry = Registry(directory)
         self.snapshots = Snapshots(directory)
         self.previews = Previews()
+        self.meter = Meter(directory.root / "meter.json")
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
@@ -115,6 +117,7 @@ class Keeper:
 
     async def discard(self, life: Life) -> dict[str, Any]:
         """Delete a sandbox and return what is said of it from now on; the slow part happens afterwards."""
+        self.meter.read(life)
         await life.delete()
         await self.previews.close(life)
         answer = {**life.record.info(), "status": "deleted", "deletedAt": life.record.info()["endedAt"]}
@@ -139,6 +142,7 @@ class Keeper:
         """Find again what an earlier keeper looked after, and finish what it was removing."""
         found: list[Life] = []
         whole = self.snapshots.load()
+        self.meter.load(self.now_ns())
         for one in self.registry.all():
             if isinstance(one, tuple):
                 log.error("sandbox %s: its record cannot be read: %s", *one)
@@ -153,6 +157,7 @@ class Keeper:
             self._lives[one.id] = life
             found.append(life)
         await asyncio.gather(*(self._recover(life) for life in found))
+        await trials.recover(self)
         self._whole = whole
         if self.directory.engine_state.is_dir():
             self._sweep()
@@ -231,6 +236,7 @@ class Keeper:
         for life in self._lives.values():
             await self.previews.close(life)
             await life.leave_running()
+        self.meter.write(self)
 
     def reap(self) -> None:
         process.reap_orphans()

@@ -156,6 +156,11 @@ class Life:
         """Return what it used so far."""
         return await _threaded(self.engine.usage, self.machine)
 
+    async def undisturbed(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call what blocks while nothing changes its state."""
+        async with self._lock:
+            return await _threaded(function, *arguments)
+
     # -- changes ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -239,6 +244,7 @@ class Life:
                 incarnation=uuid.uuid4().hex,
                 generation=self.record.generation + 1,
                 last_snapshot=snapshot_id,
+                born_of=snapshot_id,
             )
             fresh = machine_of(record, self._registry.folder(record.id))
             try:

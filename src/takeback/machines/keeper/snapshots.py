@@ -20,6 +20,7 @@ from typing import Any
 from takeback.errors import Damaged, InvalidRequest, SnapshotNotFound
 from takeback.host import atomic
 from takeback.machines.engine import Saved
+from takeback.machines.keeper import stored, trials
 from takeback.machines.keeper.creation import checked
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
@@ -73,6 +74,9 @@ class Snapshots:
             raise SnapshotNotFound(id=str(snapshot_id))
         return named
 
+    def has(self, snapshot_id: str) -> bool:
+        return snapshot_id in self._records
+
     def begin(self) -> tuple[str, Path]:
         """Return a new id and its empty folder."""
         id = str(uuid.uuid4())
@@ -117,7 +121,7 @@ async def take(
             ready_ns=ready,
             expires_ns=ready + days * _DAY_NS if days else 0,
             retention_days=days,
-            stored_bytes=sum(size for _, size in saved.files),
+            file_bytes=sum(size for _, size in saved.files),
             paused_s=saved.paused_s,
             **fields,
         )
@@ -139,8 +143,9 @@ async def snapshot(call: Call) -> dict[str, Any]:
     life = call.life()
     named = checked({name: asked[name] for name in ("name", "labels") if asked.get(name) is not None})
     named.setdefault("labels", dict(life.record.labels))
-    record, _ = await take(call, life, memory=mode == "memory", days=_days(asked.get("retention_days")), **named)
-    return record.info()
+    await stored.room(call, life)
+    record, saved = await take(call, life, memory=mode == "memory", days=_days(asked.get("retention_days")), **named)
+    return (await stored.counted(call, record, saved)).info()
 
 
 async def fork(call: Call) -> dict[str, Any]:
@@ -156,19 +161,26 @@ async def fork(call: Call) -> dict[str, Any]:
     for one in names:
         keeper.take_name(one)
     env = life.record.env
+    trial = trials.fields(call, asked)
     keep = bool(asked.get("keep_snapshot"))
-    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep)
+    if keep:
+        await stored.room(call, life)
+    days = _days(asked.get("retention_days"))
+    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep, days=days)
     copies: list[Life] = []
     try:
         for one in names:
             came_from = taken.id if keep else life.record.last_snapshot
-            own = {**wanted, "name": one, "env": env, "last_snapshot": came_from}
+            own = {**wanted, **trial, "name": one, "env": env, "last_snapshot": came_from}
             made = _record_from(call, taken, own, life.record.id)
             copies.append(keeper.new(made))
         results = await asyncio.gather(*(copy.start_from(saved) for copy in copies), return_exceptions=True)
         failed = [one for one in results if isinstance(one, BaseException)]
         if failed:
             raise failed[0]
+        await trials.begun(call, copies)
+        if keep:
+            taken = await stored.counted(call, taken, saved)
     except BaseException:
         for copy in copies:
             await keeper.discard(copy)
@@ -211,7 +223,8 @@ def _record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], m
     fresh: dict[str, Any] = {
         "id": str(uuid.uuid4()), "state": SandboxState.STARTING, "created_ns": call.keeper.now_ns(), "name": None,
         "env": {}, "ready_ns": 0, "active_ns": 0, "paused_ns": 0, "ended_ns": 0, "lease_ns": 0, "stop_reason": None,
-        "lost": None, "previews": {}, "kept": "", "incarnation": "", "made_from": made_from, "last_snapshot": found.id,
+        "lost": None, "previews": {}, "kept": "", "incarnation": "", "trial_ns": 0, "replaces": "", "replaced": (),
+        "made_from": made_from, "last_snapshot": found.id, "born_of": found.id,
         "generation": found.sandbox.generation + 1,
     }  # fmt: skip
     # A snapshot that does not say what its source might reach opens nothing.
@@ -229,23 +242,25 @@ async def restore(call: Call) -> dict[str, Any]:
         )
     # All that can be wrong with it is found out before anything is done.
     saved = await asyncio.to_thread(life.engine.saved, keeper.snapshots.folder(found.id))
-    undo, _ = await take(call, life, days=1, passing=True, labels={UNDO: life.record.id})
+    undo, undo_saved = await take(call, life, days=1, passing=True, labels={UNDO: life.record.id})
     try:
         old = await life.replace(saved, found.id)
     except BaseException:
         keeper.snapshots.remove(undo.id)
         raise
     keeper.background(life.drop(old))
+    keeper.background(stored.counted(call, undo, undo_saved))
     return {**life.shown(), "undoSnapshotId": undo.id}
 
 
 async def listing(call: Call) -> list[dict[str, Any]]:
     """Return the records that fit, newest first."""
     asked = call.request
+    place = stored.place(call, asked.get("sandbox"))
     return [
         record.info()
         for record in call.keeper.snapshots.all()
-        if asked.get("sandbox") in (None, record.sandbox.id)
+        if (not place or record.sandbox.id in place)
         and asked.get("name") in (None, record.name)
         and all(record.labels.get(key) == value for key, value in (asked.get("labels") or {}).items())
     ]

@@ -66,6 +66,7 @@ class Record:
     current: Container | None = None
     others: tuple[Container, ...] = ()
     cpu_before: float = 0.0  # seconds used by processes that were replaced
+    born: tuple[str, ...] = ()  # the layers it was made of, lowest first (LAYERS)
     format: int = field(default=FORMAT)
 
     def here(self) -> bool:
@@ -117,6 +118,7 @@ def read(folder: Path) -> Record | None:
             current=None if current is None else _container(current),
             others=tuple(_container(other) for other in data["others"]),
             cpu_before=float(data["cpu_before"]),
+            born=tuple(data.get("born", ())),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{folder / FILE}: {error!r}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +211,28 @@ class GVisor:
             processes=inside,
         )
 
+    def cpu_seconds(self, machine: Machine) -> float:
+        record = self._record(machine)
+        if record is None or record.current is None or not record.here():
+            return 0.0
+        return record.cpu_before + containers.cpu_seconds(record.current)
+
+    def layers(self, of: Machine | Saved, *, born: bool = False) -> tuple[Path, ...] | None:
+        if isinstance(of, Saved):
+            return tuple(place / "upper" for place in of.layers) or None
+        record = self._record(of)
+        if record is None or record.current is None or not record.current.upper:
+            return None
+        current = record.current
+        names = record.born if born else (*current.layers, current.upper)
+        return tuple(self._disks.place(name) / "upper" for name in names)
+
+    def stored(self, saved: Saved, known: Mapping[str, int]) -> dict[str, int]:
+        return {
+            place.name: known[place.name] if place.name in known else self._disks.used(place.name)
+            for place in saved.layers
+        }
+
     def remove(self, machine: Machine) -> None:
         with self._working(machine):
             self._forget(machine)
@@ -230,6 +252,7 @@ class GVisor:
             for container in _all(record):
                 wanted.add(container.id)
                 uppers.update((*container.layers, container.upper))
+            uppers.update(record.born if record is not None else ())
         for folder in saved:
             try:
                 uppers.update(header.read(folder).layers)
@@ -302,6 +325,7 @@ class GVisor:
         container = replace(self._containers.fresh(machine, platform), saved_for=name)
         if machine.spec.disk is DiskKind.LAYERS:
             container = replace(container, layers=self._disks.merged(layers), upper=self._disks.new())
+            record = replace(record, born=container.layers)
 
         def note(made: Container) -> None:
             nonlocal record

@@ -1,0 +1,46 @@
+"""`takeback sandbox restore`: put a sandbox to a snapshot, in place."""
+
+from __future__ import annotations
+
+import click
+
+from takeback.cli import jsonable, options
+from takeback.cli.output import Face, printable
+from takeback.cli.sandbox import common
+
+
+@click.command(
+    "restore",
+    cls=options.Command,
+    short_help="Put a sandbox to a snapshot, in place.",
+    examples=[
+        ("takeback sandbox restore db before", "files, memory and processes as they were then"),
+        ("takeback sandbox restore db", "to the last one of it"),
+    ],
+)
+@common.id_argument
+@click.argument("snapshot", metavar="[SNAPSHOT]", required=False)
+@options.speaking
+def command(face: Face, id: str, snapshot: str | None) -> int:
+    """Put a sandbox to a snapshot: same id and name, files, memory and processes as they were then.
+
+    What it is now is saved first and kept for a day, so that this can be taken back.
+    """
+    from takeback.errors import SnapshotNotFound
+
+    box = common.find(face, id)
+    if snapshot is None:
+        own = [one for one in box.snapshots() if "takeback.undo" not in one["labels"]]
+        if not own:
+            raise SnapshotNotFound(id=f"of {id}")
+        record = own[0]
+    else:
+        record = common.find_snapshot(face, snapshot)
+    with common.timed(face, f"putting {id} to {record['name'] or record['id'][:8]}"):
+        box.restore(record)
+    undo = f"takeback sandbox restore {common.short(box.info)} {box.info['undoSnapshotId'][:8]}"
+    face.answer(jsonable.document(sandbox=box.info, snapshot=record["id"], undo_with=undo))
+    face.say(f"{printable(id)} is at {printable(record['name'] or record['id'][:8])}")
+    if not face.json:
+        face.note(f"Take this back with: {undo}")
+    return 0

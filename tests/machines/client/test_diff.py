@@ -1,0 +1,124 @@
+"""What a diff says of real machines, with their files in layers and in memory."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from takeback.errors import SnapshotNotFound
+from takeback.machines.client.snapshots import Snapshots
+from tests.machines.client.conftest import World
+from tests.machines.client.faces import Face
+
+STEP = """
+set -e
+cd /workspace
+echo new > added
+echo longer > grown
+printf 'b' > same-size
+rm gone
+rm -r tree/old
+mkdir -p tree/fresh/deep && echo x > tree/fresh/deep/file
+chmod 600 mode
+ln -sfn other link
+rm -r opaque && mkdir opaque && echo 2 > opaque/two
+printf x > "$(printf 'raw\\377name')"
+echo ignored > /tmp/nowhere
+"""
+BEFORE = """
+set -e
+cd /workspace
+printf a > same-size; echo x > grown; echo x > gone; echo x > mode; ln -s one link; echo same > touched
+mkdir -p tree/old/deep opaque; echo 12345 > tree/old/deep/file; echo 1 > opaque/one
+"""
+
+
+@pytest.fixture(params=["layers", "memory"])
+def disk(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def paths(diff: dict[str, Any], kind: str) -> dict[str, tuple[int | None, int | None]]:
+    top = "/workspace/"
+    return {
+        entry["path"].removeprefix(top): (entry["size"], entry["oldSize"])
+        for entry in diff[kind]
+        if entry["path"].startswith(top) and entry["type"] != "directory"
+    }
+
+
+def check(diff: dict[str, Any]) -> None:
+    assert paths(diff, "added") == {
+        "added": (4, None),
+        "tree/fresh/deep/file": (2, None),
+        "opaque/two": (2, None),
+        "raw\udcffname": (1, None),
+    }
+    assert paths(diff, "changed") == {"grown": (7, 2), "same-size": (1, 1), "mode": (2, 2), "link": (0, 0)}
+    assert paths(diff, "deleted") == {"gone": (None, 2), "tree/old/deep/file": (None, 6), "opaque/one": (None, 2)}
+    names = [entry["path"] for kind in ("added", "changed", "deleted") for entry in diff[kind]]
+    assert not [name for name in names if name.startswith(("/tmp", "/run", "/proc", "/etc/machine-id"))]
+    assert "/workspace/tree/old" in names and "/workspace/tree" not in names
+    assert diff["totals"] == {kind: len(diff[kind]) for kind in ("added", "changed", "deleted")}
+    assert diff["bytes"] == sum(entry["size"] for kind in ("added", "changed") for entry in diff[kind])
+
+
+async def test_a_diff_names_what_a_step_did_and_nothing_else(face: Face, disk: str) -> None:
+    async with await face.create(disk=disk) as box:
+        assert (await box.exec(BEFORE)).exit_code == 0
+        async with await box.fork(lease=600) as copy:
+            assert (await copy.exec(STEP)).exit_code == 0
+            check(await copy.diff())
+            check(await copy.diff(box.id))
+            back = await box.diff(copy.id)
+            assert paths(back, "deleted").keys() == paths(await copy.diff(), "added").keys()
+            nothing = await box.diff()
+            assert {"gone", "grown", "tree/old/deep/file"} <= paths(nothing, "added").keys()
+
+
+async def test_two_snapshots_and_a_restored_machine_are_compared(face: Face, world: World, disk: str) -> None:
+    snapshots = Snapshots(world.client)
+    async with await face.create(disk=disk) as box:
+        await box.exec(BEFORE)
+        first = await box.snapshot()
+        await box.exec(STEP)
+        check(await box.diff(first["id"]))
+        check(await box.diff(first))
+        second = await box.snapshot()
+        check(snapshots.diff(second["id"], first["id"]))
+        check(snapshots.diff(second["id"]))
+        await box.restore(first)
+        assert (await box.diff())["totals"] == {"added": 0, "changed": 0, "deleted": 0}
+        assert paths(await box.diff(second), "added").keys() == {"gone", "tree/old/deep/file", "opaque/one"}
+        with pytest.raises(SnapshotNotFound):
+            await box.diff("nothing")
+        for one in snapshots.list():
+            snapshots.delete(one["id"])
+
+
+async def test_what_was_only_read_touched_or_written_alike_is_no_change(one: Face) -> None:
+    async with await one.create(disk="layers") as box:
+        await box.exec("echo same > /workspace/touched; mkdir /workspace/dir")
+        async with await box.fork() as copy:
+            await copy.exec(
+                "cat touched; touch touched dir; echo same > touched; sudo touch /etc/passwd; chmod 644 touched"
+            )
+            assert (await copy.diff())["totals"] == {"added": 0, "changed": 0, "deleted": 0}
+
+
+async def test_a_tree_of_ten_thousand_files_is_compared_quickly(one: Face) -> None:
+    async with await one.create(disk="layers") as box:
+        made = "for d in $(seq 100); do mkdir d$d; (cd d$d; for f in $(seq 100); do echo > $f; done); done"
+        assert (await box.exec(made)).exit_code == 0
+        async with await box.fork() as copy:
+            await copy.exec("rm -r d7; echo more > d8/1")
+            began = time.monotonic()
+            diff = await copy.diff()
+            took = time.monotonic() - began
+            assert diff["totals"] == {"added": 0, "changed": 1, "deleted": 101}
+            whole = await box.diff()
+            assert whole["totals"]["added"] == 10_100
+            print(f"diff of a copy {took:.3f} s, of 10,000 files {time.monotonic() - began - took:.3f} s")
+            assert time.monotonic() - began < 10
