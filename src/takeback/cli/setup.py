@@ -72,7 +72,7 @@ def command(face: Face, image: str, no_image: bool, mirror: str, check: bool, ye
     size = format_size(engine.path.stat().st_size)
     face.say(f"engine: runsc {engine.build}, {size}, {_ago(made, 'engine')}: {printable(str(engine.path))}")
     if found is not None:
-        name = " ".join(filter(None, (found.name if found.version else "directory", found.version)))
+        name = " ".join(filter(None, ("directory" if found.name == str(found.rootfs) else found.name, found.version)))
         size = _size(found.rootfs.parent)
         face.say(f"image:  {name}{size}, {_ago(made, f'image {found.name}')}: {printable(str(found.rootfs))}")
     return 0
