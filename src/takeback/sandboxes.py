@@ -43,6 +43,7 @@ def client(*, report: Report | None = None) -> Client:
     return Client(
         data,
         prepare=preparation(setup, report or _to_terminal),
+        environ=os.environ,
         prices=config.machines.prices,
         stored_limit=config.machines.stored,
     )

@@ -78,7 +78,8 @@ class SandboxRecord:
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    network: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)  # what it was made with; network.json has what holds
+    previews: Mapping[str, Any] = field(default_factory=dict)  # of keeper.previews, by the port inside
     user: str = "sandbox"
     vcpu: int = 2
     memory_mib: int = 4096

@@ -38,7 +38,7 @@ class World:
         self.base = base
         self.supervisor = supervisor
         self.directory = MachinesDir(data / "machines")
-        self.client = Client(data, engine=engine, prepare=self.prepare)
+        self.client = Client(data, engine=engine, prepare=self.prepare, environ=os.environ)
 
     def prepare(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"base": self.base, "supervisor": str(self.supervisor), **fields}

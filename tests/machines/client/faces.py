@@ -12,10 +12,11 @@ from typing import Any
 from takeback.machines.client.aio import AsyncSandbox
 from takeback.machines.client.connect import Client
 from takeback.machines.client.files import Files
+from takeback.machines.client.network import Network, PortForward, Previews
 from takeback.machines.client.processes import Process, Terminal
 from takeback.machines.client.sandbox import Sandbox
 
-_WRAPPED = (Sandbox, Files, Process, Terminal)
+_WRAPPED = (Sandbox, Files, Process, Terminal, Network, PortForward, Previews)
 
 
 class Awaited:

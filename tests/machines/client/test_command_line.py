@@ -99,3 +99,25 @@ def test_what_cannot_be_meant_is_said(tb: Run, machines: Home, db: str) -> None:
 def test_a_table_has_no_head_for_programs(tb: Run, db: str) -> None:
     (line,) = tb("ls", as_json=False).out.decode().splitlines()
     assert line.split("\t")[:3] == [db, "db", "running"]
+
+
+def test_what_it_may_reach_is_shown_and_changed(tb: Run, machines: Home) -> None:
+    made = tb("create", "--name", "dark", "--image", machines.extra["ROOTFS"], "--offline")
+    try:
+        shown = tb("network", "dark")["network"]
+        assert (shown["internet"], shown["version"], shown["sandboxId"]) == (False, 1, made["sandbox"]["id"])
+        rules = ("--allow", "*.example.org", "--deny", "a.example.org", "--connect", "b.test:22")
+        shown = tb("network", "dark", *rules)["network"]
+        assert (shown["internet"], shown["allow"], shown["deny"], shown["connect"]) == (
+            True, ["*.example.org"], ["a.example.org"], ["b.test:22"],
+        )  # fmt: skip
+        tb("exec", "dark", "curl -s http://c.test/")
+        (entry,) = tb("network", "dark", "--log")["log"]
+        assert (entry["host"], entry["allowed"]) == ("c.test", False) and "curl" in entry["step"]
+        assert b"\trefused\tGET\tc.test:80\t" in tb("network", "dark", "--log", as_json=False).out
+        assert tb("network", "dark", "--off")["network"]["internet"] is False
+        assert tb("network", "dark", "--off", "--allow", "x.test").code == 2
+        assert tb("network", "dark", "--allow", "http://x/").error == "bad-rule"
+        assert tb("network", "dark", as_json=False).out == b"internet: off\n"
+    finally:
+        tb("rm", "--yes", "dark")

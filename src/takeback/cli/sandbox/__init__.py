@@ -27,6 +27,8 @@ COMMANDS = (
     "restore",
     "snapshots",
     "cost",
+    "network",
+    "forward",
     "pause",
     "wake",
     "rm",

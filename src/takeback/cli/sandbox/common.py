@@ -41,6 +41,17 @@ def user_option(function: F) -> F:
     return option(function)
 
 
+def rule_options(function: F) -> F:
+    """Add --allow, --deny and --connect."""
+    for name, metavar, text in (
+        ("--connect", "H:P", "A host and port in addition to --allow; repeatable."),
+        ("--deny", "X", "Never this; wins over all. Repeatable."),
+        ("--allow", "X", "Only this: a name, *.name, address, range, or `registries`. Repeatable."),
+    ):
+        function = click.option(name, multiple=True, metavar=metavar, help=text)(function)
+    return function
+
+
 def client(face: Face) -> Client:
     """Return the way to the sandboxes; what a create sets up is told on stderr."""
     from takeback import sandboxes

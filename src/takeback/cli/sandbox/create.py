@@ -21,7 +21,7 @@ _MIB = 1 << 20
     short_help="Make a sandbox and start it.",
     examples=[
         ("takeback sandbox create --name db", "the default image, with a name"),
-        ("takeback sandbox create --memory 1G --vcpu 1 --env TOKEN=x", "a small one with a variable"),
+        ("takeback sandbox create --memory 1G --allow registries", "a small one that only gets packages"),
         ("takeback sandbox create --image /srv/rootfs --idle-pause 0s", "a folder as its disk; it never pauses"),
     ],
 )
@@ -37,6 +37,8 @@ _MIB = 1 << 20
 @click.option("--idle-pause", callback=as_timeout, metavar="T", help="Pause when unused for so long (5m); 0s never.")
 @click.option("--no-auto-wake", is_flag=True, help="Stay paused until `wake` is said.")
 @click.option("--reuse", is_flag=True, help="Use the living one of that name, if there is one.")
+@click.option("--offline", is_flag=True, help="It reaches nothing; `sandbox network` changes that later.")
+@common.rule_options
 @common.user_option
 @options.speaking
 def command(
@@ -53,11 +55,18 @@ def command(
     idle_pause: float | None,
     no_auto_wake: bool,
     reuse: bool,
+    offline: bool,
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    connect: tuple[str, ...],
     user: str | None,
 ) -> int:
     """Make a sandbox, start it, and print its id. What machines need is set up first, when it is missing."""
     from takeback.sandboxes import Sandbox
 
+    if offline and (allow or deny or connect):
+        raise click.UsageError("--offline goes with no --allow, --deny or --connect")
+    rules = {"internet": not offline, "allow": allow, "deny": deny, "connect": connect}
     fields: dict[str, Any] = {
         "name": name,
         "image": image,
@@ -72,6 +81,7 @@ def command(
         "auto_wake": False if no_auto_wake else None,
         "get_or_create": reuse or None,
         "user": user,
+        "network": rules if offline or allow or deny or connect else None,
     }
     box = Sandbox.create(client=common.client(face), **fields)
     face.answer(jsonable.document(sandbox=box.info))

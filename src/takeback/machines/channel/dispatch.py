@@ -20,6 +20,7 @@ from takeback.machines.channel.frames import NONCE, AttachFinder, Fields, Flag, 
 from takeback.machines.channel.messages import Attached, Ended, Gap, Listed, Output, Pong, read_ended, read_listed
 
 _ENDS_KEPT = 1024
+_EARLY_MAX = 1024
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Answers:
         self.running: set[int] = set()
         self.ended_call: Callable[[int, Ended], None] | None = None
         self.connection_call: Callable[[Frame], None] | None = None
+        self.early: list[Frame] = []  # about connections, while nobody takes those yet
         self._finder: AttachFinder | None = None
         self._reader = FrameReader()
         self._parts: dict[tuple[int, int], bytearray] = {}
@@ -182,6 +184,8 @@ class Answers:
         if kind >= Type.ACCEPTED_CONNECTION:
             if self.connection_call is not None:
                 self.connection_call(frame)
+            elif len(self.early) < _EARLY_MAX:
+                self.early.append(frame)
             return
         if flags & Flag.MORE or (kind, ident) in self._parts:
             self._parts.setdefault((kind, ident), bytearray()).extend(payload)

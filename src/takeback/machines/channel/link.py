@@ -72,8 +72,11 @@ class Link:
         self.answers.ended_call = call
 
     def on_connection(self, call: Callable[[Frame], None]) -> None:
-        """Call with every frame about relayed connections (types 96-127)."""
+        """Call with every frame about relayed connections (types 96-127), those since `attach` at once."""
         self.answers.connection_call = call
+        early, self.answers.early = self.answers.early, []
+        for frame in early:
+            call(frame)
 
     def send_frames(self, frames: Sequence[bytes]) -> None:
         """Send frames about relayed connections."""

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed, TakebackError, TerminalRefused
 from takeback.machines.client import commands, operations, undo
 from takeback.machines.client.aio_inside import AsyncFiles, AsyncProcess, AsyncTerminal
+from takeback.machines.client.aio_network import AsyncNetwork, AsyncPortForward, AsyncPreviews, forward_port
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import aitems, arun
 from takeback.machines.client.operations import CreateFields, Info, Wishes
@@ -172,6 +173,22 @@ class AsyncSandbox(SandboxRecord):
         """Read, write and move files in it."""
         return AsyncFiles(self._client, self.id)
 
+    @property
+    def network(self) -> AsyncNetwork:
+        """See and change what it may reach."""
+        return AsyncNetwork(self._client, self.id)
+
+    @property
+    def previews(self) -> AsyncPreviews:
+        """Give servers in it an address here that stays."""
+        return AsyncPreviews(self._client, self.id)
+
+    async def forward_port(
+        self, port: int, *, local_port: int | None = None, host: str = "127.0.0.1"
+    ) -> AsyncPortForward:
+        """Let connections to a port here reach a server inside, until it is closed or the event loop ends."""
+        return await forward_port(self._client, self.id, port, local_port, host)
+
     async def refresh(self) -> AsyncSandbox:
         """Ask for its record."""
         return await self._take(operations.get(self.id))
@@ -264,14 +281,14 @@ class AsyncSandbox(SandboxRecord):
     ) -> AsyncSandbox | Sandboxes:
         """Make a running copy with all its memory, processes and files; with a `count` that many, as a list.
 
-        `network` are rules of its own, else it has the source's. With a `lease` it is deleted after so many seconds
-        unless `replace_with` kept it.
+        `network` are rules for the copy from its first moment on; else it has the source's. With a `lease` it is
+        deleted after so many seconds unless `replace_with` kept it.
         """
         fields = {
-            "count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot,
-            "network": None if network is None else dict(network), "lease": lease,
+            "count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot, "network": network,
+            "lease": lease,
         }  # fmt: skip
-        infos = await arun(self._client, operations.fork(self.id, fields))
+        infos = await arun(self._client, operations.fork(self._client, self.id, fields))
         copies = [AsyncSandbox(self._client, info, ours=True) for info in infos]
         return copies[0] if count is None else copies
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # A keeper that finds sandboxes again asks each for an answer first.
 _START_SECONDS = 60.0
 _AGAIN_SECONDS = 0.01
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 Prepare = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -33,8 +34,10 @@ Prepare = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class Client:
     """The way to the sandboxes of one data directory; holds nothing open, and may be shared by threads.
 
-    `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing. A snapshot
-    that would make all of them hold more than `stored_limit` bytes is refused; 0 is no limit.
+    `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing.
+    `environ` is the user's environment: a keeper that is started here gets the proxies of it, and `registries` in
+    network rules is read with it. A snapshot that would make all of them hold more than `stored_limit` bytes is
+    refused; 0 is no limit.
     """
 
     def __init__(
@@ -45,12 +48,14 @@ class Client:
         prepare: Prepare | None = None,
         prices: Prices | None = None,
         stored_limit: int = 0,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
         self.prepare = prepare
         self.prices = prices or Prices()
         self.stored_limit = stored_limit
+        self.environ = dict(environ or {})
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +114,8 @@ class Client:
                 argv += ["--idle-seconds", str(self.idle_seconds)]
             # Where this very takeback came from: the caller may have a path of its own to it.
             source = os.fspath(Path(__file__).resolve().parents[3])
-            env = process.clean_environment({"PYTHONPATH": source})
+            proxies = {name: text for name, text in self.environ.items() if name.upper() in _PROXIES}
+            env = process.clean_environment({"PYTHONPATH": source, **proxies})
             try:
                 process.detach([*argv, str(self.directory.root)], env=env, log=log, keep=[writer])
             except FileNotFoundError as error:

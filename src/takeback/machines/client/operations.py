@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from takeback.errors import SandboxNotFound
+from takeback.machines.client import networking
 from takeback.machines.client.connect import Client
 from takeback.machines.client.steps import Op, Run, ask
 
@@ -88,7 +89,9 @@ def create(client: Client, fields: Mapping[str, Any]) -> Op[Info]:
     snapshot_id = sent.pop("snapshot_id", None)
     if snapshot_id is not None:
         sent.setdefault("snapshot", snapshot_id)
-    for name in ("labels", "env", "network"):
+    if "network" in sent:
+        sent["network"] = yield from networking.expanded(client, sent["network"])
+    for name in ("labels", "env"):
         if name in sent:
             sent[name] = dict(sent[name])
     # A snapshot knows its own image, and needs no other engine than the one that made it.
@@ -148,9 +151,11 @@ def snapshot(sandbox: str, fields: Mapping[str, Any]) -> Op[Info]:
     return record
 
 
-def fork(sandbox: str, fields: Mapping[str, Any]) -> Op[list[Info]]:
+def fork(client: Client, sandbox: str, fields: Mapping[str, Any]) -> Op[list[Info]]:
     """Make running copies and return their records."""
     sent = {name: value for name, value in fields.items() if value is not None}
+    if "network" in sent:
+        sent["network"] = yield from networking.expanded(client, sent["network"])
     answer = yield from ask({"op": "fork", "sandbox": sandbox, "fields": sent})
     infos: list[Info] = [{**info, "forkSnapshot": answer["snapshot"]} for info in answer["sandboxes"]]
     return infos

@@ -13,6 +13,7 @@ from takeback.machines.client import commands, operations, undo
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
 from takeback.machines.client.files import Files
+from takeback.machines.client.network import Network, PortForward, Previews, forward_port
 from takeback.machines.client.operations import CreateFields, Info, Wishes
 from takeback.machines.client.processes import Process, Records, Terminal
 from takeback.machines.client.results import CommandResult, Event
@@ -212,6 +213,23 @@ class Sandbox(SandboxRecord):
         """Read, write and move files in it."""
         return Files(self._client, self.id)
 
+    @property
+    def network(self) -> Network:
+        """See and change what it may reach."""
+        return Network(self._client, self.id)
+
+    @property
+    def previews(self) -> Previews:
+        """Give servers in it an address here that stays."""
+        return Previews(self._client, self.id)
+
+    def forward_port(self, port: int, *, local_port: int | None = None, host: str = "127.0.0.1") -> PortForward:
+        """Let connections to a port here reach a server inside, until it is closed or this program ends.
+
+        Raises PortInUse.
+        """
+        return forward_port(self._client, self.id, port, local_port, host)
+
     # -- its life --------------------------------------------------------------------------------------------------
 
     def refresh(self) -> Sandbox:
@@ -306,14 +324,14 @@ class Sandbox(SandboxRecord):
     ) -> Sandbox | Sandboxes:
         """Make a running copy with all its memory, processes and files; with a `count` that many, as a list.
 
-        `network` are rules of its own, else it has the source's. With a `lease` it is deleted after so many seconds
-        unless `replace_with` kept it.
+        `network` are rules for the copy from its first moment on; else it has the source's. With a `lease` it is
+        deleted after so many seconds unless `replace_with` kept it.
         """
         fields = {
-            "count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot,
-            "network": None if network is None else dict(network), "lease": lease,
+            "count": count, "name": name, "labels": labels, "keep_snapshot": keep_snapshot, "network": network,
+            "lease": lease,
         }  # fmt: skip
-        infos = run(self._client, operations.fork(self.id, fields))
+        infos = run(self._client, operations.fork(self._client, self.id, fields))
         copies = [Sandbox(self._client, info, ours=True) for info in infos]
         return copies[0] if count is None else copies
 

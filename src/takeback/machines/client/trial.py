@@ -213,5 +213,5 @@ def fork(source: Sandbox, count: int, *, offline: bool, timeout: float, undo_day
         "keep_snapshot": undo_days is not None,
         "retention_days": undo_days,
     }
-    infos = run(source._client, operations.fork(source.id, wanted))
+    infos = run(source._client, operations.fork(source._client, source.id, wanted))
     return [Sandbox(source._client, info, ours=True) for info in infos]

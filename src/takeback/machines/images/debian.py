@@ -18,13 +18,21 @@ from takeback.host.apt_sources import Source
 from takeback.machines.images import base, mmdebstrap
 from takeback.machines.images.base import Image
 from takeback.machines.making import Report, alone, put, scratch
+from takeback.machines.network.environment import proxy_environment
 
 NAME = "debian"
-REVISION = 1  # raised with every change of what is in it; the old one stays for the snapshots that need it
+REVISION = 2  # raised with every change of what is in it; the old one stays for the snapshots that need it
 SUITES = ("bookworm", "trixie")
 PACKAGES = ("bash", "ca-certificates", "curl", "git", "passwd", "procps", "python3", "sqlite3", "sudo")
 USER, UID, HOME = "runtime", 1000, "/workspace"
 _EXPECTED = ("bin/bash", "usr/bin/python3", "usr/bin/git", "usr/bin/curl", "usr/bin/sqlite3", "usr/bin/sudo.debian")
+
+_PROXY = proxy_environment()
+_APT_CONF = f'Acquire::http::Proxy "{_PROXY["HTTP_PROXY"]}";\nAcquire::https::Proxy "{_PROXY["HTTPS_PROXY"]}";\n'
+# A variable that is set, also to nothing, is the user's own word.
+_PROFILE = "".join(f': "${{{name}={value}}}"; export {name}\n' for name, value in _PROXY.items()) + (
+    f'case ":$PATH:" in *:{HOME}/.local/bin:*) ;; *) PATH="{HOME}/.local/bin:$PATH" ;; esac\n'
+)
 
 # $1 is the new system's root, $2 the folder for what the build wants to know. Runs as root of the namespace.
 _FINISH = f"""#!/bin/sh
@@ -86,6 +94,7 @@ class Debian:
                 rootfs, self.suite, sources, self._packages, finish=finish, work=work, name=NAME, report=report
             )
             self._set_apt(rootfs, sources)
+            self._set_network(rootfs)
             missing = [one for one in _EXPECTED if self._packages == PACKAGES and not (rootfs / one).exists()]
             if missing:
                 raise ImageBuildFailed(
@@ -156,6 +165,12 @@ class Debian:
                 inside.append(key)
             lines.append(Source(source.mirror, source.suite, source.components, ",".join(inside)).line())
         (rootfs / "etc/apt/sources.list").write_text("".join(f"{line}\n" for line in lines))
+
+    def _set_network(self, rootfs: Path) -> None:
+        """Tell the only way outside to what keeps no environment, and to login shells, which also reset PATH."""
+        (rootfs / "etc/apt/apt.conf.d/80sandbox").write_text(_APT_CONF)
+        (rootfs / "etc/profile.d").mkdir(exist_ok=True)
+        (rootfs / "etc/profile.d/sandbox.sh").write_text(_PROFILE)
 
 
 def disk_used(folder: Path) -> int:

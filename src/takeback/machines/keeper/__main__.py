@@ -22,8 +22,11 @@ from takeback.machines.keeper import (
     diffs,
     engines,
     files,
+    forwarding,
     idle,
     meter,
+    networks,
+    previews,
     processes,
     sandboxes,
     snapshots,
@@ -34,6 +37,7 @@ from takeback.machines.keeper import log as logs
 from takeback.machines.keeper.keeper import IDLE_SECONDS, Keeper
 from takeback.machines.keeper.server import Server, log
 from takeback.machines.layout import MachinesDir
+from takeback.machines.network.outside import read_upstream
 
 # Every slice brings its own.
 OPERATIONS = {
@@ -45,6 +49,9 @@ OPERATIONS = {
     **diffs.OPERATIONS,
     **meter.OPERATIONS,
     **stored.OPERATIONS,
+    **networks.OPERATIONS,
+    **forwarding.OPERATIONS,
+    **previews.OPERATIONS,
 }
 
 
@@ -74,7 +81,12 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None
     process.become_subreaper()
     loop = asyncio.get_running_loop()
     search = os.environ.get("PATH", os.defpath)
-    keeper = Keeper(directory, lambda name, place: engines.make(name, place, search), idle_seconds=idle_seconds)
+    keeper = Keeper(
+        directory,
+        lambda name, place: engines.make(name, place, search),
+        idle_seconds=idle_seconds,
+        upstream=read_upstream(os.environ),
+    )
     loop.add_signal_handler(signal.SIGCHLD, keeper.reap)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, keeper.end, signal.Signals(number).name)

@@ -12,6 +12,7 @@ from typing import Any
 from takeback.errors import InvalidRequest, Unsupported
 from takeback.host import proc
 from takeback.machines.engine import DiskKind, Engine
+from takeback.machines.keeper import networks
 from takeback.machines.layout import MachinesDir
 from takeback.machines.model import Account, Base, SandboxRecord, SandboxState
 
@@ -148,6 +149,10 @@ def _env(name: str, value: Any) -> dict[str, str | None]:
     return {key: None if text is None else str(text) for key, text in value.items()}
 
 
+def _network(name: str, value: Any) -> dict[str, Any]:
+    return networks.rules(value).to_json()
+
+
 def _texts(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(one, str) for pair in value.items() for one in pair):
         raise _no(name, value, "a dict of texts")
@@ -168,5 +173,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "persistent": _flag,
     "get_or_create": _flag,
     "user": _one_of("sandbox", "root"),
+    "network": _network,
     "disk": _one_of(*(kind.value for kind in DiskKind)),
 }

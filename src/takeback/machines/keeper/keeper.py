@@ -14,13 +14,16 @@ from typing import Any
 from takeback.errors import NameTaken, SandboxNotFound, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
-from takeback.machines.keeper import trials
+from takeback.machines.keeper import networks, trials
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.meter import Meter
+from takeback.machines.keeper.previews import Previews
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.keeper.snapshots import Snapshots
 from takeback.machines.layout import MachinesDir
 from takeback.machines.model import SandboxRecord, SandboxState
+from takeback.machines.network.outside import Upstream
+from takeback.machines.network.rules import Rules
 
 log = logging.getLogger("takeback.keeper")
 
@@ -33,14 +36,23 @@ MakeEngine = Callable[[str, MachinesDir], Engine]
 class Keeper:
     """Looks after every sandbox; lives in one event loop."""
 
-    def __init__(self, directory: MachinesDir, make_engine: MakeEngine, *, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        directory: MachinesDir,
+        make_engine: MakeEngine,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        upstream: Upstream | None = None,
+    ) -> None:
         self.directory = directory
         self.registry = Registry(directory)
         self.snapshots = Snapshots(directory)
         self.meter = Meter(directory.root / "meter.json")
+        self.previews = Previews()
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
+        self._upstream = upstream
         self._engines: dict[str, Engine] = {}
         self._lives: dict[str, Life] = {}
         self._deleted: dict[str, dict[str, Any]] = {}
@@ -90,14 +102,24 @@ class Keeper:
         """Enter a sandbox that is to be started; its name is its own from now on. Raises NameTaken."""
         self.take_name(record.name)
         self.registry.add(record)
-        life = Life(record, self.engine(record.engine), self.registry, self.now_ns)
+        life = self._life(record, networks.rules(record.network))
         self._lives[record.id] = life
+        return life
+
+    def _life(self, record: SandboxRecord, rules: Rules | None = None) -> Life:
+        """Return a sandbox with its network: of new `rules`, or those it has."""
+        steps = [""]
+        folder = self.registry.folder(record.id)
+        network = networks.of(record.id, folder, rules, self._upstream, lambda: steps[-1])
+        life = Life(record, self.engine(record.engine), self.registry, self.now_ns, network)
+        life.steps = steps
         return life
 
     async def discard(self, life: Life) -> dict[str, Any]:
         """Delete a sandbox and return what is said of it from now on; the slow part happens afterwards."""
         self.meter.read(life)
         await life.delete()
+        await self.previews.close(life)
         answer = {**life.record.info(), "status": "deleted", "deletedAt": life.record.info()["endedAt"]}
         self._deleted[life.record.id] = answer
         while len(self._deleted) > _DELETED_KEPT:
@@ -127,7 +149,7 @@ class Keeper:
                 whole = False
                 continue
             try:
-                life = Life(one, self.engine(one.engine), self.registry, self.now_ns)
+                life = self._life(one)
             except TakebackError as error:
                 log.error("sandbox %s: %s", one.id, error)
                 whole = False
@@ -173,6 +195,7 @@ class Keeper:
             self.background(self._clean(life))
             return
         await life.adopt()
+        await self.previews.resume(life)
 
     # -- its own life ----------------------------------------------------------------------------------------------
 
@@ -211,7 +234,8 @@ class Keeper:
         if self._background:
             await asyncio.wait(self._background, timeout=10)
         for life in self._lives.values():
-            life.leave_running()
+            await self.previews.close(life)
+            await life.leave_running()
         self.meter.write(self)
 
     def reap(self) -> None:

@@ -17,7 +17,8 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ from takeback.machines.channel.link import LIMIT, Link
 from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.model import SandboxRecord, SandboxState
+from takeback.machines.network.state import SandboxNetwork
 
 log = logging.getLogger("takeback.keeper")
 T = TypeVar("T")
@@ -48,13 +50,24 @@ _SEED = 32
 class Life:
     """A sandbox that the keeper looks after."""
 
-    def __init__(self, record: SandboxRecord, engine: Engine, registry: Registry, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        record: SandboxRecord,
+        engine: Engine,
+        registry: Registry,
+        now_ns: Callable[[], int],
+        network: SandboxNetwork,
+    ) -> None:
         self.record = record
         self.engine = engine
+        self.network = network
         self.machine = machine_of(record, registry.folder(record.id))
         self.busy = 0
         self.active_ns = record.active_ns or now_ns()
         self.deleted = False
+        self.over = asyncio.Event()  # it was deleted
+        # What was spawned last, and what runs to its end because somebody asked, the newest last.
+        self.steps: list[str] = [""]
         self.shell = "bash"  # what commands given as a text run in; found out by trying
         self._registry = registry
         self._now_ns = now_ns
@@ -87,6 +100,15 @@ class Life:
     def leave(self) -> None:
         self.busy -= 1
         self.active_ns = self._now_ns()
+
+    @asynccontextmanager
+    async def doing(self, step: str) -> AsyncIterator[None]:
+        """Name what runs inside for the block, for the log of its network."""
+        self.steps.append(step)
+        try:
+            yield
+        finally:
+            del self.steps[-1 - self.steps[::-1].index(step)]
 
     async def awake(self) -> None:
         """Return when it runs, waking it if it may wake by itself. Raises SandboxPaused, SandboxStopped."""
@@ -188,7 +210,7 @@ class Life:
             except BaseException:
                 shutil.rmtree(kept, ignore_errors=True)
                 raise
-            self._detach("stopped")
+            await self._detach("stopped")
             # Written down before the machine goes: a keeper killed here leaves one that can be started again.
             self._set(SandboxState.STOPPING, kept=name)
             await _threaded(self.engine.remove, self.machine)
@@ -231,11 +253,12 @@ class Life:
                 log.warning("sandbox %s: %s; once more", self.record.id, error)
                 link = await self._bring_up(fresh, record, saved)
             old = self.machine
-            self._detach("it was put to a snapshot")
+            await self._detach("it was put to a snapshot")
             self.machine, self.record, self._link = fresh, record, link
             self._watch()
             now = self.active_ns = self._now_ns()
             self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0)
+            await self._join(link)
             return old
 
     async def _bring_up(self, fresh: Machine, record: SandboxRecord, saved: Saved) -> Link:
@@ -281,7 +304,9 @@ class Life:
                 self._set(SandboxState.STOPPING, stop_reason="deleted", ended_ns=self._now_ns())
             else:
                 self._set(SandboxState.STOPPED, stop_reason="deleted")
-            self._detach("deleted")
+            await self._detach("deleted")
+            await self.network.close()
+        self.over.set()
 
     async def clean(self) -> None:
         """Remove all of a deleted sandbox."""
@@ -319,11 +344,11 @@ class Life:
                 elif state == State.PAUSED:
                     self._set(SandboxState.PAUSED)
                 elif self.record.state == SandboxState.STARTING:
-                    self._lose("it had not yet started when its keeper was killed")
+                    await self._lose("it had not yet started when its keeper was killed")
                 else:
-                    self._lose(f"it had ended when a keeper looked for it again ({state.value})")
+                    await self._lose(f"it had ended when a keeper looked for it again ({state.value})")
             except TakebackError as error:
-                self._lose(str(error))
+                await self._lose(str(error))
             if self.record.lost is not None:
                 await _threaded(self.engine.remove, self.machine)
 
@@ -336,12 +361,12 @@ class Life:
             if state in (State.STOPPED, State.LOST):
                 log.warning("sandbox %s died: the engine says %s", self.record.id, state.value)
                 self._set(SandboxState.STOPPED, stop_reason=f"it died ({state.value})", ended_ns=self._now_ns())
-                self._detach("died")
+                await self._detach("died")
                 await _threaded(self.engine.remove, self.machine)
 
-    def leave_running(self) -> None:
+    async def leave_running(self) -> None:
         """Let go of it without ending anything."""
-        self._detach("the keeper ends")
+        await self._detach("the keeper ends")
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -370,8 +395,9 @@ class Life:
             await _threaded(how, *arguments)
             self._link = await _open(self.machine, self.record, _BOOT_SECONDS)
             self._watch()
+            await self._join(self._link)
         except BaseException as error:
-            self._detach("did not start")
+            await self._detach("did not start")
             await _threaded(self.engine.remove, self.machine)
             self._set(SandboxState.STOPPED, stop_reason="did not start", ended_ns=self._now_ns())
             if isinstance(error, OSError):
@@ -426,6 +452,7 @@ class Life:
         if self._link is None or self._link.closed:
             self._link = await _open(self.machine, None, LIMIT)
             self._watch()
+            await self._join(self._link)
         return self._link
 
     def _answers(self, link: Link) -> Callable[[], bool]:
@@ -458,16 +485,24 @@ class Life:
         self._unwatch()
         self._checking = asyncio.get_running_loop().create_task(self.check())
 
-    def _detach(self, why: str) -> None:
+    async def _detach(self, why: str) -> None:
         self._unwatch()
         if self._link is not None:
             self._link.close(why)
             self._link = None
+        await self.network.detach(why)
 
-    def _lose(self, why: str) -> None:
+    async def _join(self, link: Link) -> None:
+        """Let what runs inside reach what its rules allow; when that fails it reaches nothing, and runs."""
+        try:
+            await self.network.attach(link)
+        except (TakebackError, OSError) as error:
+            log.warning("sandbox %s has no network: %s", self.record.id, error)
+
+    async def _lose(self, why: str) -> None:
         log.warning("sandbox %s is lost: %s", self.record.id, why)
         self._set(SandboxState.STOPPED, lost=why, stop_reason="lost", ended_ns=self._now_ns())
-        self._detach("lost")
+        await self._detach("lost")
 
     def _set(self, state: SandboxState, **changes: Any) -> None:
         self.record = self.record.with_state(state, **changes)

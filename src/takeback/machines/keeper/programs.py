@@ -22,12 +22,14 @@ from takeback.errors import (
 )
 from takeback.machines.channel.messages import Command, Ended, Listed
 from takeback.machines.model import Account, SandboxRecord, utc
+from takeback.machines.network.environment import proxy_environment
 
 DAY_MS = 86_400_000
 FILES = "/.takeback/init"
 ROOT = Account("root", 0, 0, (), "/root")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHELLS = ("bash", "sh")
+_STEP = 200  # characters
 
 
 def account_of(record: SandboxRecord, user: str | None) -> Account:
@@ -70,12 +72,18 @@ def command_of(record: SandboxRecord, request: Mapping[str, Any], *, session: bo
 
 
 def environment(record: SandboxRecord, account: Account) -> dict[str, str]:
-    """Return the environment a command has before its own: the image's, the user's, the sandbox's."""
+    """Return the environment a command has before its own: the image's, the way outside, the user's, the sandbox's."""
     path, own = record.base.env.get("PATH", _PATH), f"{record.base.workdir.rstrip('/')}/.local/bin"
     if own not in path.split(":"):
         path = f"{own}:{path}"
     mine = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "PATH": path}
-    return {"LANG": "C.UTF-8", **record.base.env, **mine, **record.env}
+    return {"LANG": "C.UTF-8", **record.base.env, **proxy_environment(), **mine, **record.env}
+
+
+def step_of(request: Mapping[str, Any]) -> str:
+    """Return what a request wants to be run in one line, for logs."""
+    text = request["command"] if "command" in request else shlex.join(request["argv"])
+    return " ".join(str(text).split())[:_STEP]
 
 
 def other_shell(command: Command) -> Command | None:

@@ -116,7 +116,7 @@ async def take(
         record = SnapshotRecord(
             id=id,
             mode="memory" if memory else "disk",
-            sandbox=replace(life.record, env={}, active_ns=life.active_ns),
+            sandbox=replace(life.record, env={}, active_ns=life.active_ns, network=life.network.rules.to_json()),
             created_ns=created,
             ready_ns=ready,
             expires_ns=ready + days * _DAY_NS if days else 0,
@@ -155,7 +155,7 @@ async def fork(call: Call) -> dict[str, Any]:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_COPIES:
         raise InvalidRequest(detail=f"count={count!r}", next=f"from 1 to {_MOST_COPIES} copies")
     life = call.life()
-    wanted = checked({name: asked[name] for name in ("name", "labels") if asked.get(name) is not None})
+    wanted = checked({name: asked[name] for name in ("name", "labels", "network") if asked.get(name) is not None})
     name = wanted.pop("name", None)
     names = [name if number == 0 else name and f"{name}-{number}" for number in range(count)]
     for one in names:
@@ -223,10 +223,12 @@ def _record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], m
     fresh: dict[str, Any] = {
         "id": str(uuid.uuid4()), "state": SandboxState.STARTING, "created_ns": call.keeper.now_ns(), "name": None,
         "env": {}, "ready_ns": 0, "active_ns": 0, "paused_ns": 0, "ended_ns": 0, "lease_ns": 0, "stop_reason": None,
-        "lost": None, "kept": "", "incarnation": "", "trial_ns": 0, "replaces": "", "replaced": (),
+        "lost": None, "previews": {}, "kept": "", "incarnation": "", "trial_ns": 0, "replaces": "", "replaced": (),
         "made_from": made_from, "last_snapshot": found.id, "born_of": found.id,
         "generation": found.sandbox.generation + 1,
     }  # fmt: skip
+    # A snapshot that does not say what its source might reach opens nothing.
+    own.setdefault("network", found.sandbox.network or {"internet": False})
     return replace(found.sandbox, **{**fresh, **own})
 
 

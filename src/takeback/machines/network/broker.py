@@ -17,6 +17,7 @@ from takeback.machines.channel.frames import Frame
 from takeback.machines.network import http, socks
 from takeback.machines.network.addresses import Address, Host, show
 from takeback.machines.network.buffered import Buffered
+from takeback.machines.network.environment import PORT
 from takeback.machines.network.flow import Flow, RefusedByRule, Unreachable
 from takeback.machines.network.log import DecisionLog, Entry
 from takeback.machines.network.outside import Resolver, Upstream, dial, dial_proxy, is_own, lookup, tunnel
@@ -24,7 +25,6 @@ from takeback.machines.network.relay import Channel, GuestStream, Relay
 from takeback.machines.network.rules import LOCALHOST, Decision, Rules, is_localhost
 from takeback.machines.network.tunnel import tunnel as carry
 
-PORT = 10800
 _IDLE_S = 3600.0
 _HALF_S = 300.0
 _SWEEP_S = 15.0

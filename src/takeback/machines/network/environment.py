@@ -5,7 +5,7 @@ Does not cover: programs that ask for none of them; they have no network, by int
 
 from __future__ import annotations
 
-from takeback.machines.network.broker import PORT
+PORT = 10800
 
 
 def proxy_environment(port: int = PORT) -> dict[str, str]:

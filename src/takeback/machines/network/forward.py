@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from takeback.errors import PortInUse
 from takeback.machines.network.flow import both
@@ -21,12 +22,18 @@ class Forward:
     """A listener on 127.0.0.1; `address` is (host, port) once it is started.
 
     `dial` connects to a port inside (`broker.relay.dial`); whoever gives it may wake the sandbox first, or find the
-    broker of the machine that took its place.
+    broker of the machine that took its place. `using` is entered for as long as a connection is open.
     """
 
-    def __init__(self, dial: Callable[[int], Awaitable[GuestStream]], inside: int) -> None:
+    def __init__(
+        self,
+        dial: Callable[[int], Awaitable[GuestStream]],
+        inside: int,
+        using: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
+    ) -> None:
         self.inside = inside
         self._dial = dial
+        self._using = using
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ("127.0.0.1", 0)
@@ -54,11 +61,12 @@ class Forward:
         self._tasks.add(task)
         guest: GuestStream | None = None
         try:
-            guest = await self._dial(self.inside)
-            await both(
-                asyncio.create_task(_in(reader, guest)),
-                asyncio.create_task(_out(guest, writer)),
-            )
+            async with self._using():
+                guest = await self._dial(self.inside)
+                await both(
+                    asyncio.create_task(_in(reader, guest)),
+                    asyncio.create_task(_out(guest, writer)),
+                )
             writer.close()
         except (OSError, TimeoutError, asyncio.CancelledError):
             writer.transport.abort()

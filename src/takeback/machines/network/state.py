@@ -17,7 +17,8 @@ from typing import Any
 from takeback.errors import Damaged
 from takeback.host import atomic
 from takeback.machines.channel.link import Link
-from takeback.machines.network.broker import PORT, Broker
+from takeback.machines.network.broker import Broker
+from takeback.machines.network.environment import PORT
 from takeback.machines.network.forward import Forward
 from takeback.machines.network.log import DecisionLog, Entry
 from takeback.machines.network.outside import Upstream
@@ -87,8 +88,9 @@ class SandboxNetwork:
         """
         await self.detach("the machine was replaced")
         self.broker = Broker(link, self._log, self.rules, upstream=self._upstream, step=self._step)
-        link.on_connection(self.broker.receive)
         self.broker.start(PORT)
+        # After the start, which forgets all streams: a program in a copy may have connected already.
+        link.on_connection(self.broker.receive)
         await link.listen(PORT)
 
     async def detach(self, why: str = "the sandbox was stopped") -> None:

@@ -21,7 +21,7 @@
 static const char *const KEPT[] = {
     "COLORTERM", "DISPLAY", "LANG", "LANGUAGE", "LC_", "TERM", "TZ", "XAUTHORITY", "http_proxy", "https_proxy",
     "ftp_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE",
-    "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "DEBIAN_FRONTEND",
+    "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "NODE_USE_ENV_PROXY", "DEBIAN_FRONTEND",
 };
 
 struct account {
