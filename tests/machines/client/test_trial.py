@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +85,21 @@ def test_a_bad_migration_is_dropped_and_a_good_one_kept_with_the_server_alive(wo
         assert good.cost["totalMicros"] >= 0 and good.cost["cpuSeconds"] > 0
         with pytest.raises(SandboxNotFound):
             Sandbox.connect(box.id, client=world.client)
+
+
+def test_the_copy_reaches_nothing_until_it_has_the_rules_and_previews_of_the_original(world: World) -> None:
+    rules = {"internet": False, "allow": ["*.example.org"]}
+    with Sandbox.create(client=world.client, network=rules) as box:
+        box.spawn(SERVER)
+        assert box.exec(f"until {ASK}; do sleep 0.1; done").exit_code == 0
+        url = box.previews.create(8000)["url"]
+        shown: list[dict[str, Any]] = []
+        kept = try_in_copy(box, lambda copy: shown.append(copy.network.get())).kept
+        assert kept.id != box.id and (shown[0]["internet"], shown[0]["allow"]) == (False, [])
+        assert kept.network.get()["allow"] == ["*.example.org"]
+        assert kept.previews.get(8000)["url"] == url
+        with urllib.request.urlopen(url) as answer:
+            assert answer.status == 200
 
 
 def test_the_log_has_the_step_and_the_check(box: Sandbox, world: World) -> None:

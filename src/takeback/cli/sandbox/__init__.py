@@ -29,6 +29,8 @@ COMMANDS = (
     "restore",
     "snapshots",
     "cost",
+    "network",
+    "forward",
     "pause",
     "wake",
     "rm",

@@ -36,7 +36,8 @@ class Client:
 
     `prepare` gets the fields of a create and returns those the keeper shall see: it sets up what is missing.
     `environ` is the user's environment: a keeper that is started here gets the proxies of it, and `registries` in
-    network rules is read with it. A snapshot that would make all hold more than `stored_limit` bytes is refused; 0: none.
+    network rules is read with it. A snapshot that would make all of them hold more than `stored_limit` bytes is
+    refused; 0 is no limit.
     """
 
     def __init__(
@@ -45,16 +46,16 @@ class Client:
         *,
         engine: str = "gvisor",
         prepare: Prepare | None = None,
-        environ: Mapping[str, str] | None = None,
         prices: Prices | None = None,
         stored_limit: int = 0,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
         self.prepare = prepare
-        self.environ = dict(environ or {})
         self.prices = prices or Prices()
         self.stored_limit = stored_limit
+        self.environ = dict(environ or {})
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,13 +45,13 @@ OPERATIONS = {
     **processes.OPERATIONS,
     **files.OPERATIONS,
     **snapshots.OPERATIONS,
-    **networks.OPERATIONS,
-    **forwarding.OPERATIONS,
-    **previews.OPERATIONS,
     **trials.OPERATIONS,
     **diffs.OPERATIONS,
     **meter.OPERATIONS,
     **stored.OPERATIONS,
+    **networks.OPERATIONS,
+    **forwarding.OPERATIONS,
+    **previews.OPERATIONS,
 }
 
 

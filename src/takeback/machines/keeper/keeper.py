@@ -47,8 +47,8 @@ class Keeper:
         self.directory = directory
         self.registry = Registry(directory)
         self.snapshots = Snapshots(directory)
-        self.previews = Previews()
         self.meter = Meter(directory.root / "meter.json")
+        self.previews = Previews()
         self.over = asyncio.Event()
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from takeback.errors import CannotSave, InvalidRequest
+from takeback.errors import CannotSave, InvalidRequest, TakebackError
 from takeback.machines.engine import DiskKind
 from takeback.machines.keeper import listings
 from takeback.machines.keeper.machine import Life
@@ -31,16 +31,13 @@ _LONGEST = 7 * 86_400
 _ALIVE = (SandboxState.RUNNING, SandboxState.PAUSED)
 # What belongs to the place, not to the machine in it.
 _OF_THE_PLACE = (
-    "name", "labels", "env", "network", "user", "timeout_seconds", "lease_ns", "on_lease_end", "idle_pause_seconds",
+    "name", "labels", "env", "user", "timeout_seconds", "lease_ns", "on_lease_end", "idle_pause_seconds",
     "auto_wake", "persistent", "made_from",
 )  # fmt: skip
 
 
 def fields(call: Call, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a fork's `lease` (seconds until a copy that was not kept is deleted) says of a copy.
-
-    Raises InvalidRequest.
-    """
+    """Return what a fork's `lease` says of a copy: seconds until it is deleted unless kept. Raises InvalidRequest."""
     own: dict[str, Any] = {}
     lease = asked.get("lease")
     if lease is not None:
@@ -87,17 +84,30 @@ async def replace(call: Call) -> dict[str, Any]:
     await copy.check()
     if copy.record.state not in _ALIVE:
         raise copy.stopped()
-    copy.network.set(source.network.rules)  # in force at once
-    await keeper.previews.move(source, copy)
     # Nothing of this waits until the original counts as deleted: nobody ever sees both, or neither.
     keeper.find(source.record.id)
     keeper.find(copy.record.id)
-    before = source.record
+    before, rules = source.record, copy.network.rules
+    copy.network.set(source.network.rules)
     changes = {name: getattr(before, name) for name in _OF_THE_PLACE}
-    copy.change(**changes, trial_ns=0, replaces=before.id, replaced=(*before.replaced, before.id))
+    try:
+        copy.change(**changes, trial_ns=0, replaces=before.id, replaced=(*before.replaced, before.id))
+    except OSError:
+        copy.network.set(rules)
+        raise
+    source.deleted = True
+    await _finish(keeper, source, copy)
+    return {**copy.shown(), "replacedSandboxId": before.id}
+
+
+async def _finish(keeper: Keeper, source: Life, copy: Life) -> None:
+    """Let the URLs of the original lead to its copy, and delete it."""
+    try:
+        await keeper.previews.move(source, copy)
+    except TakebackError as error:
+        log.warning("sandbox %s: a preview did not move: %s", copy.record.id, error)
     await keeper.discard(source)
     copy.change(replaces="")
-    return {**copy.shown(), "replacedSandboxId": before.id}
 
 
 async def recover(keeper: Keeper) -> None:
@@ -113,8 +123,9 @@ async def recover(keeper: Keeper) -> None:
             await keeper.discard(copy)
             continue
         if source is not None:
-            await keeper.discard(source)
-        copy.change(replaces="")
+            await _finish(keeper, source, copy)
+        else:
+            copy.change(replaces="")
 
 
 OPERATIONS = {
