@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from takeback.errors import KeeperFailed, SandboxStopped, TakebackError
+from takeback.machines import wire
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.keeper.log import LARGEST
 from tests.machines.client import leaks
@@ -291,3 +292,17 @@ async def test_a_keeper_killed_while_a_sandbox_stops_or_pauses_finds_it_as_it_is
             else:
                 assert box.info["lost"]
             await box.delete()
+
+
+def test_a_caller_that_is_slow_to_end_its_input_still_gets_the_answer(world: World) -> None:
+    with Sandbox.create(client=world.client) as box, world.client.connect() as connection:
+        request = {"op": "write", "sandbox": box.id, "path": "/workspace/empty", "size": 0, "mode": None}
+        connection.sendall(wire.pack_json(world.client.signed(request)))
+        time.sleep(1)  # an empty file is written by then
+        connection.sendall(wire.pack(wire.Type.EOF))
+        parser = wire.Parser()
+        frames: list[wire.Frame] = []
+        while len(frames) < 2:
+            frames += parser.feed(connection.recv(4096))
+        assert [frame[0] for frame in frames] == [wire.Type.HELLO, wire.Type.JSON]
+        assert "ok" in wire.unpack_json(frames[1][1])

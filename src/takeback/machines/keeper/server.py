@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("takeback.keeper")
 
+_LINGER_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -147,7 +149,10 @@ class Server:
             line.write(wire.pack_error(TakebackError(detail=f"{type(error).__name__}: {error}")))
         finally:
             line.on_lost = None
-            line.close()
+            try:
+                await _linger(line)
+            finally:
+                line.close()
 
     def _understood(self, request: Mapping[str, Any]) -> bool:
         """Whether a caller of this version, or of one that speaks alike, may be answered.
@@ -163,6 +168,16 @@ class Server:
         if request.get("protocol") != wire.PROTOCOL:
             raise OtherKeeper(theirs=VERSION, ours=request.get("version"), count=alive)
         return True
+
+
+async def _linger(line: Line) -> None:
+    """Wait for the caller to close: who is still sending when we do loses the answer that is on its way."""
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while await line.receive() is not None:
+                pass
+    except TimeoutError:
+        pass
 
 
 class _Accepted(Line):
