@@ -296,7 +296,7 @@ async def test_a_keeper_killed_while_a_sandbox_stops_or_pauses_finds_it_as_it_is
 
 def test_a_caller_that_is_slow_to_end_its_input_still_gets_the_answer(world: World) -> None:
     with Sandbox.create(client=world.client) as box, world.client.connect() as connection:
-        request = {"op": "write", "sandbox": box.id, "path": "/workspace/empty", "size": 0, "mode": None}
+        request = {"op": "file-write", "sandbox": box.id, "path": "/workspace/empty", "size": 0, "mode": None}
         connection.sendall(wire.pack_json(world.client.signed(request)))
         time.sleep(1)  # an empty file is written by then
         connection.sendall(wire.pack(wire.Type.EOF))
