@@ -10,9 +10,13 @@ from pathlib import Path
 import click
 import pytest
 
+import takeback.sandboxes  # noqa: F401 (sets the default client)
 from takeback import config
 from takeback.cli.main import COMMANDS, commands
 from takeback.files.settings import FilesSettings
+from takeback.machines.client.sandbox import SandboxRecord
+from takeback.machines.client.snapshots import Snapshots
+from tests.machines.client.conftest import World
 from tests.support.cli import Project
 
 TOP = Path(__file__).resolve().parents[2]
@@ -57,7 +61,10 @@ def test_every_command_of_the_page_exists_with_its_options(page: Path) -> None:
         words = words[: words.index("--")] if "--" in words else words
         name = next((word for word in words if word in COMMANDS), None)
         command = commands.get_command(context, name) if name else commands
-        assert command is not None
+        if isinstance(command, click.Group) and command is not commands:
+            below = words[words.index(name) + 1 :] if name else []
+            command = command.get_command(context, below[0]) if below else command
+        assert command is not None, line
         known = general | {opt for param in command.params for opt in (*param.opts, *param.secondary_opts)}
         used = {word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1}
         assert used <= known | {"--help", "-h"}, line
@@ -99,3 +106,19 @@ def test_the_readme_has_the_two_commands_and_where_the_benchmark_goes() -> None:
     assert re.findall(r"^scripts/\w+", block, re.MULTILINE) == ["scripts/demo", "scripts/test"]
     assert "`bench/files`" in page
     assert re.search(r"<!-- bench:start -->\n(.*\n)*<!-- bench:end -->", page)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/how-to/sandboxes.md", "docs/how-to/try-a-step-in-a-copy.md"])
+def test_the_python_about_sandboxes_runs_and_prints_what_the_page_says(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (TOP / name).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    program = "\n".join(text for language, text in blocks if language == "python")
+    shown = re.findall(r"^ *print\(.*\)  # (.*)$", program, re.MULTILINE)
+    shown += [line for language, text in blocks if not language for line in text.splitlines()]
+    monkeypatch.setattr(SandboxRecord, "default_client", staticmethod(lambda: world.client))
+    exec(program, {})
+    for info in Snapshots(world.client).list():
+        Snapshots(world.client).delete(info["id"])
+    assert shown
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(shown)
