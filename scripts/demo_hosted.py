@@ -9,7 +9,7 @@ from takeback import Sandbox
 
 name = sys.argv[1] if len(sys.argv) > 1 else "hosted-demo"
 
-with Sandbox.create(name=name, labels={"task": "42", "agent": "demo"}, network={"internet": False}) as sbx:
+with Sandbox.create(name=name, labels={"task": name, "agent": "demo"}, network={"internet": False}) as sbx:
     print("created", sbx.info["name"], sbx.info["state"], sbx.info["labels"])
 
     result = sbx.exec("python3 -c 'print(6 * 7)'", timeout_ms=30_000)
@@ -28,11 +28,11 @@ with Sandbox.create(name=name, labels={"task": "42", "agent": "demo"}, network={
     print("spawn", server.state)
 
     saved = sbx.snapshot(name=f"{name}-saved", retention_days=1, mode="memory")
-    copy = sbx.fork(labels={"task": "42", "role": "copy"})
+    copy = sbx.fork(labels={"task": name, "role": "copy"})
     copy.files.write("/workspace/app/page.txt", "version 2\n")
     assert copy.exec(fetch).stdout == "version 2\n"
     assert sbx.exec(fetch).stdout == "version 1\n"
-    found = Sandbox.list(labels={"task": "42", "role": "copy"})
+    found = Sandbox.list(labels={"task": name, "role": "copy"})
     assert [one.id for one in found] == [copy.id], found
     print("fork", copy.info["labels"], "its server and the source's each serve their own page")
     copy.delete()

@@ -256,8 +256,11 @@ def finish_session(shop: Shop, proofs: Proofs) -> None:
 def hosted(proofs: Proofs) -> None:
     """Run a program of the hosted client's users in a process of its own."""
     with proofs.step("a program as users of the hosted client write it (scripts/demo_hosted.py)"):
-        argv = [sys.executable, str(TOP / "scripts" / "demo_hosted.py"), f"hosted-{os.getpid()}"]
+        name = f"hosted-{os.getpid()}"
+        argv = [sys.executable, str(TOP / "scripts" / "demo_hosted.py"), name]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        for left in Sandbox.list(labels={"task": name}):  # when it failed
+            left.delete()
     print("\n".join(f"            {line}" for line in (done.stdout + done.stderr).splitlines()))
     proofs.hold("it ran to its end", 0, done.returncode)
 
