@@ -1,6 +1,7 @@
-"""Record a terminal session as an SVG: real commands in a temporary project, on a pseudo-terminal, drawn by rich.
+"""Record terminal sessions as SVGs: real commands in a temporary project, on a pseudo-terminal, drawn by rich.
 
-Started by `scripts/record [FILE]`. Only the prompt is drawn by us; every other character came from a command.
+Started by `scripts/record [NAME]...`, for the pictures named or for all of them. Only the prompt is drawn by us; every
+other character came from a command.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -23,19 +25,52 @@ from rich.text import Text
 TOP = Path(__file__).resolve().parents[1]
 COLUMNS, LINES = 92, 60
 
-PREPARE = """
+
+class Recording(NamedTuple):
+    """What is run unseen before, the commands that are shown, and what is run unseen after."""
+
+    before: str
+    shown: list[str]
+    after: str = ""
+
+
+UNDO = Recording(
+    before="""
 git init -q -b main && mkdir src && printf 'print("hello")\\n' >src/app.py && printf '# Shop\\n' >README.md
 printf '.env\\n' >.gitignore && git add -A && git commit -q -m first && git branch experiment
 printf 'TOKEN=hunter2\\n' >.env && chmod 600 .env
-"""
-SESSION = [
-    "ls -A",
-    "takeback run 'rm -rf src .env; git branch -D experiment'",
-    "ls -A",
-    "takeback undo",
-    "ls -A; cat .env; git branch",
-    "takeback log",
-]
+""",
+    shown=[
+        "ls -A",
+        "takeback run 'rm -rf src .env; git branch -D experiment'",
+        "ls -A",
+        "takeback undo",
+        "ls -A; cat .env; git branch",
+        "takeback log",
+    ],
+)
+COPY = Recording(
+    before="""
+takeback sandbox create --name shop
+cat >check <<'end'
+test "$(sqlite3 shop.db 'SELECT count(*), sum(total) FROM orders')" = '3|60'
+end
+takeback sandbox cp check shop:/workspace/check
+takeback sandbox exec shop "sqlite3 shop.db 'CREATE TABLE orders (total); INSERT INTO orders VALUES (10), (20), (30)'"
+""",
+    shown=[
+        "takeback sandbox exec shop cat check",
+        "takeback sandbox try --verify 'sh check' shop \"sqlite3 shop.db 'DELETE FROM orders'\"",
+        "takeback sandbox try --verify 'sh check' shop \"sqlite3 shop.db 'ALTER TABLE orders ADD id'\"",
+        "takeback sandbox exec shop \"sqlite3 -header shop.db 'SELECT * FROM orders'\"",
+    ],
+    after="""
+saved=$(takeback sandbox snapshots list shop | cut -f1)
+takeback sandbox rm --yes shop
+takeback sandbox snapshots rm --yes $saved
+""",
+)
+RECORDINGS = {"undo": UNDO, "copy": COPY}
 
 
 def run(command: str, cwd: Path, env: dict[str, str]) -> str:
@@ -71,38 +106,49 @@ def draw(shown: list[tuple[str, str]]) -> str:
     return console.export_svg(title="takeback", code_format=own, unique_id="takeback")
 
 
-def main() -> int:
-    """Record, and write the picture to the file named or to its place in docs."""
-    target = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else TOP / "docs" / "pictures" / "undo.svg"
-    top = Path(tempfile.mkdtemp(prefix="takeback-record-")).resolve()
+def record(recording: Recording, top: Path) -> str:
+    """Return the picture of a session in a new project below `top`."""
+    project, programs = top / "shop", top / "bin"
+    project.mkdir()
+    programs.mkdir()
+    name = programs / "takeback"
+    name.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m takeback "$@"\n')
+    name.chmod(0o755)
+    (top / ".gitconfig").write_text("[user]\n\tname = Me\n\temail = me@localhost\n")
+    data = top / "data"
+    if recording is COPY:  # where the engine and the image are already
+        data = TOP / ".cache" / "machines" / str(os.geteuid())
+    env = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(top),
+        "TAKEBACK_HOME": str(data),
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "COLUMNS": str(COLUMNS),
+        "LINES": str(LINES),
+        "GIT_PAGER": "cat",
+    }
     try:
-        project, programs = top / "shop", top / "bin"
-        project.mkdir()
-        programs.mkdir()
-        name = programs / "takeback"
-        name.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m takeback "$@"\n')
-        name.chmod(0o755)
-        (top / ".gitconfig").write_text("[user]\n\tname = Me\n\temail = me@localhost\n")
-        env = {
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "HOME": str(top),
-            "TAKEBACK_HOME": str(top / "data"),
-            "LC_ALL": "C.UTF-8",
-            "TERM": "xterm-256color",
-            "COLUMNS": str(COLUMNS),
-            "LINES": str(LINES),
-            "GIT_PAGER": "cat",
-        }
-        subprocess.run(["sh", "-ec", PREPARE], cwd=project, env=env, check=True)
-        shown = [(command, run(command, project, env).rstrip("\n")) for command in SESSION]
+        subprocess.run(["sh", "-ec", recording.before], cwd=project, env=env, check=True, stdout=subprocess.DEVNULL)
+        return draw([(command, run(command, project, env).rstrip("\n")) for command in recording.shown])
     finally:
-        shutil.rmtree(top)
-    picture = draw(shown)
-    if str(top) in picture:
-        sys.exit("the picture holds a path of this machine")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(picture, encoding="utf-8")
-    print(os.path.relpath(target))
+        subprocess.run(["sh", "-c", recording.after], cwd=project, env=env, check=False, stdout=subprocess.DEVNULL)
+
+
+def main() -> int:
+    """Record, and write each picture to its place in docs."""
+    for name in sys.argv[1:] or RECORDINGS:
+        top = Path(tempfile.mkdtemp(prefix="takeback-record-")).resolve()
+        try:
+            picture = record(RECORDINGS[name], top)
+        finally:
+            shutil.rmtree(top)
+        if str(top) in picture or str(TOP) in picture:
+            sys.exit("the picture holds a path of this machine")
+        target = TOP / "docs" / "pictures" / f"{name}.svg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(picture, encoding="utf-8")
+        print(target.relative_to(TOP))
     return 0
 
 
