@@ -73,8 +73,9 @@ def ratio(ours: Sequence[float], theirs: Sequence[float], *, allowance: float = 
 
 
 def ms(times: Sequence[float]) -> str:
-    """Return the median in milliseconds."""
-    return f"{statistics.median(times) * 1000:.0f} ms"
+    """Return the median in milliseconds, of short ones the tenths too."""
+    middle = statistics.median(times) * 1000
+    return f"{middle:.1f} ms" if middle < 20 else f"{middle:.0f} ms"
 
 
 def run(argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> None:

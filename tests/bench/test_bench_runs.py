@@ -1,4 +1,4 @@
-"""`bench/files` runs to its end and prints every row; `bench/generate.py` makes the same tree each time.
+"""`bench/files` and `bench/machines` run to their end and print every row; `bench/generate.py` always makes one tree.
 
 Does not cover: any figure. `bench/peers` needs a package index and is not run by tests.
 """
@@ -9,6 +9,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from tests.support import machines
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
@@ -30,6 +34,23 @@ def test_the_file_benchmarks_print_a_row_for_each_target(tmp_path: Path) -> None
         assert cells[6] in ("ok", "OVER")
     assert "300 files" in said.splitlines()[0]
     assert list(tmp_path.glob("takeback-bench-*")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="bare runsc needs root")
+def test_the_machine_benchmarks_print_the_rows_asked_for_and_leave_nothing(tmp_path: Path) -> None:
+    if machines.why_not():
+        pytest.skip(machines.why_not())
+    place = machines.setup().machines.root
+    machines.ready()
+    before = set(os.listdir("/dev/shm"))
+    asked = ("--quick", "--machines", str(place), "--only", "create", "fork")
+    said = run(str(BENCH / "machines"), *asked, tmp_path=tmp_path)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line[:1] == "|"][2:]
+    assert [row[0] for row in rows] == ["Sandbox.create", "fork, small"]
+    for row in rows:
+        assert len(row) == 7 and all(row[:6]) and row[6] in ("ok", "OVER"), row
+    assert list(tmp_path.glob("takeback-bench-*")) == []
+    assert {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("bench-machines-")} == set()
 
 
 def test_the_generated_repository_is_the_same_every_time(tmp_path: Path) -> None:

@@ -212,10 +212,10 @@ class Engine(Protocol):
     def remove(self, machine: Machine) -> None:
         """Kill it, if it is ours, and remove all of it but `machine.folder` itself; to be repeated if it fails."""
 
-    def passing(self, name: str) -> Path:
+    def passing(self, name: str, of: Machine | None = None) -> Path:
         """Make a folder for a snapshot that nobody wants after the copies are up, on tmpfs where there is one.
 
-        The caller removes it.
+        With `of`, only where there is room for a snapshot of it. The caller removes it.
         """
 
     def saved(self, folder: Path) -> Saved:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from takeback.errors import CannotSave, InvalidRequest, NameTaken, SnapshotDamaged, SnapshotNotFound, TakebackError
+from takeback.errors import (
+    CannotSave,
+    EngineFailed,
+    InvalidRequest,
+    NameTaken,
+    SnapshotDamaged,
+    SnapshotNotFound,
+    TakebackError,
+)
 from tests.machines.client.conftest import World
 from tests.machines.client.faces import Face
 from tests.machines.client.test_keeper import kill_keeper
@@ -67,6 +78,52 @@ async def test_several_copies_at_once_have_their_names(face: Face) -> None:
         for copy in copies:
             await copy.delete()
         assert await box.snapshots() == []
+
+
+FAILING = """#!/bin/sh
+for word; do
+    if [ "$word" = create ] && [ -s {count} ]; then
+        left=$(($(cat {count}) - 1))
+        if [ $left -le 0 ]; then rm {count}; else echo $left > {count}; fi
+        echo refused >&2
+        exit 1
+    fi
+done
+exec {runsc} "$@"
+"""
+
+
+@pytest.fixture
+def failures(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that says how many of the next containers fail to be made."""
+    count, runsc = tmp_path / "failures", shutil.which("runsc")
+    (tmp_path / "runsc").write_text(FAILING.format(count=count, runsc=runsc))
+    (tmp_path / "runsc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return count
+
+
+async def test_a_fork_is_repeated_when_a_copy_fails_and_leaves_none_when_it_fails_again(
+    one: Face, world: World, disk: str, failures: Path
+) -> None:
+    async with await one.create(disk=disk, name="source") as box:
+        await box.spawn(COUNTER)
+        before = await count(box)
+        failures.write_text("2" if disk == "layers" else "3")  # more than the engine tries by itself
+        async with await box.fork() as copy:
+            assert not failures.exists() and "once more" in world.log()
+            assert await count(copy) >= before
+        failures.write_text("1000")
+        with pytest.raises(EngineFailed, match="make a sandbox"):
+            await box.fork(2, name="copy")
+        with pytest.raises(EngineFailed, match="make a sandbox"):
+            await box.fork(name="copy", keep_snapshot=True)
+        failures.unlink()
+        assert [found.id for found in await one.list()] == [box.id]
+        assert await box.snapshots() == []
+        counted = await count(box)
+        async with await box.fork(name="copy") as copy:
+            assert await count(copy) >= counted
 
 
 async def test_a_snapshot_is_started_as_often_as_wanted_also_when_its_source_is_gone(

@@ -96,7 +96,7 @@ class Fake:
             raise
         return saved
 
-    def passing(self, name: str) -> Path:
+    def passing(self, name: str, of: Machine | None = None) -> Path:
         folder = self._passing / name
         folder.mkdir(parents=True)
         return folder

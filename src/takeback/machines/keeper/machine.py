@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from takeback.errors import (
     EngineFailed,
     MachineRefused,
+    MachineSilent,
     NotPaused,
     SandboxPaused,
     SandboxStopped,
@@ -34,7 +35,7 @@ from takeback.errors import (
     Unsupported,
 )
 from takeback.machines.channel.link import LIMIT, Link
-from takeback.machines.engine import DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
+from takeback.machines.engine import Answers, DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.model import SandboxRecord, SandboxState
 from takeback.machines.network.state import SandboxNetwork
@@ -154,12 +155,18 @@ class Life:
 
     async def usage(self) -> Usage:
         """Return what it used so far."""
-        return await _threaded(self.engine.usage, self.machine)
+        return await threaded(self.engine.usage, self.machine)
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """Hold it for the block, in which nobody else changes its state."""
+        async with self._lock:
+            yield
 
     async def undisturbed(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what blocks while nothing changes its state."""
         async with self._lock:
-            return await _threaded(function, *arguments)
+            return await threaded(function, *arguments)
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +184,7 @@ class Life:
                 raise self.stopped()
             self._set(SandboxState.PAUSING)
             try:
-                await _threaded(self.engine.pause, self.machine)
+                await threaded(self.engine.pause, self.machine)
             except BaseException:
                 self._set(SandboxState.RUNNING)
                 raise
@@ -213,13 +220,27 @@ class Life:
             await self._detach("stopped")
             # Written down before the machine goes: a keeper killed here leaves one that can be started again.
             self._set(SandboxState.STOPPING, kept=name)
-            await _threaded(self.engine.remove, self.machine)
+            await threaded(self.engine.remove, self.machine)
             self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns())
 
     async def save(self, into: Path, *, memory: bool) -> Saved:
         """Write a snapshot into a new folder; it goes on, or stays paused. Raises CannotSave, SandboxStopped."""
         async with self._lock:
             return await self._save(into, memory=memory)
+
+    def begin(self) -> None:
+        """Be about to come up on new FIFOs. Raises OSError."""
+        self._set(SandboxState.STARTING, lost=None, stop_reason=None, ended_ns=0)
+        _make_fifos(self.machine.stdio)
+
+    async def arrive(self, saved: Saved) -> None:
+        """Run as the copy that a fork just made, by whoever holds it (`changing`). Raises as `start_from`."""
+        try:
+            async with self._failing():
+                await self._greet()
+        except (EngineFailed, MachineSilent) as error:
+            log.warning("sandbox %s: %s; once more", self.record.id, error)
+            await self._boot(self.engine.restore, self.machine, saved)
 
     async def start_from(self, saved: Saved) -> None:
         """Bring it up from a snapshot for the first time. Raises what the engine raises, with nothing left."""
@@ -266,16 +287,16 @@ class Life:
         try:
             fresh.folder.mkdir(mode=0o700)
             _make_fifos(fresh.stdio)
-            await _threaded(self.engine.restore, fresh, saved)
+            await threaded(self.engine.restore, fresh, saved)
             return await _open(fresh, record, _BOOT_SECONDS)
         except BaseException:
-            await _threaded(self.engine.remove, fresh)
+            await threaded(self.engine.remove, fresh)
             shutil.rmtree(fresh.folder, ignore_errors=True)
             raise
 
     async def drop(self, old: Machine) -> None:
         """Remove a machine that was replaced."""
-        await _threaded(self.engine.remove, old)
+        await threaded(self.engine.remove, old)
         if old.folder != self._registry.folder(self.record.id):
             shutil.rmtree(old.folder, ignore_errors=True)
         else:
@@ -290,7 +311,7 @@ class Life:
             kept = self.kept
             if self.record.state != SandboxState.STOPPED or kept is None:
                 raise self.stopped()
-            saved = await _threaded(self.engine.saved, kept)
+            saved = await threaded(self.engine.saved, kept)
             await self._boot(self.engine.restore, self.machine, saved)
             if saved.memory:
                 await self._end_all()
@@ -311,8 +332,8 @@ class Life:
     async def clean(self) -> None:
         """Remove all of a deleted sandbox."""
         async with self._lock:
-            await _threaded(self.engine.remove, self.machine)
-            await _threaded(self._registry.remove, self.record.id)
+            await threaded(self.engine.remove, self.machine)
+            await threaded(self._registry.remove, self.record.id)
             self.record = self.record.with_state(SandboxState.STOPPED)
 
     def change(self, **fields: Any) -> None:
@@ -326,18 +347,18 @@ class Life:
         """See what is left of a sandbox whose keeper was killed: it goes on, or is lost and the reason is kept."""
         async with self._lock:
             for stale in self._stale():
-                await _threaded(self.engine.remove, stale)
+                await threaded(self.engine.remove, stale)
                 if stale.folder != self._registry.folder(self.record.id):
                     shutil.rmtree(stale.folder, ignore_errors=True)
             if self.record.state == SandboxState.STOPPED:
                 return
             if self.record.kept:
                 # Its keeper was killed between saving the disk and the end.
-                await _threaded(self.engine.remove, self.machine)
+                await threaded(self.engine.remove, self.machine)
                 self._set(SandboxState.STOPPED, stop_reason="requested", ended_ns=self._now_ns())
                 return
             try:
-                state = await _threaded(self.engine.state, self.machine)
+                state = await threaded(self.engine.state, self.machine)
                 if state == State.RUNNING:
                     self._set(SandboxState.RUNNING)
                     await self._attach()
@@ -350,19 +371,19 @@ class Life:
             except TakebackError as error:
                 await self._lose(str(error))
             if self.record.lost is not None:
-                await _threaded(self.engine.remove, self.machine)
+                await threaded(self.engine.remove, self.machine)
 
     async def check(self) -> None:
         """Notice when it has died: of too little memory, or killed from outside."""
         async with self._lock:
             if self.deleted or self.record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
                 return
-            state = await _threaded(self.engine.state, self.machine)
+            state = await threaded(self.engine.state, self.machine)
             if state in (State.STOPPED, State.LOST):
                 log.warning("sandbox %s died: the engine says %s", self.record.id, state.value)
                 self._set(SandboxState.STOPPED, stop_reason=f"it died ({state.value})", ended_ns=self._now_ns())
                 await self._detach("died")
-                await _threaded(self.engine.remove, self.machine)
+                await threaded(self.engine.remove, self.machine)
 
     async def leave_running(self) -> None:
         """Let go of it without ending anything."""
@@ -389,53 +410,67 @@ class Life:
         return [one for one in found if one.id != self.machine.id]
 
     async def _boot(self, how: Callable[..., None], *arguments: Any) -> None:
-        self._set(SandboxState.STARTING, lost=None, stop_reason=None, ended_ns=0)
-        try:
-            _make_fifos(self.machine.stdio)
-            await _threaded(how, *arguments)
-            self._link = await _open(self.machine, self.record, _BOOT_SECONDS)
-            self._watch()
-            await self._join(self._link)
-        except BaseException as error:
-            await self._detach("did not start")
-            await _threaded(self.engine.remove, self.machine)
-            self._set(SandboxState.STOPPED, stop_reason="did not start", ended_ns=self._now_ns())
-            if isinstance(error, OSError):
-                raise StartFailed(why=str(error)) from error
-            raise
+        async with self._failing():
+            self.begin()
+            await threaded(how, *arguments)
+            await self._greet()
+
+    async def _greet(self) -> None:
+        """Run from now on: PID 1 answers, is told who it is, and reaches what it may."""
+        self._link = await _open(self.machine, self.record, _BOOT_SECONDS)
+        self._watch()
+        await self._join(self._link)
         now = self._now_ns()
         lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
         self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="")
 
+    @asynccontextmanager
+    async def _failing(self) -> AsyncIterator[None]:
+        """Leave nothing but the record of one that does not start in the block."""
+        try:
+            yield
+        except BaseException as error:
+            await self._detach("did not start")
+            await threaded(self.engine.remove, self.machine)
+            self._set(SandboxState.STOPPED, stop_reason="did not start", ended_ns=self._now_ns())
+            if isinstance(error, OSError):
+                raise StartFailed(why=str(error)) from error
+            raise
+
     async def _save(self, into: Path, *, memory: bool) -> Saved:
-        """Bring the channel to rest, save, and go on; a paused one runs for the moment that takes."""
+        save = self.engine.save
+        return await self.at_rest(lambda answers: threaded(save, self.machine, into, memory=memory, answers=answers))
+
+    async def at_rest(self, work: Callable[[Answers], Awaitable[T]]) -> T:
+        """Bring the channel to rest, save, and go on; a paused one runs for the moment that takes.
+
+        By whoever holds it (`changing`). Raises SandboxStopped, and what `work` raises.
+        """
         paused = self.record.state == SandboxState.PAUSED
         if not paused and self.record.state != SandboxState.RUNNING:
             raise self.stopped()
         if paused:
-            await _threaded(self.engine.resume, self.machine)
+            await threaded(self.engine.resume, self.machine)
         try:
             link = await self._attach()
             await link.quiesce()
             try:
                 if paused:
-                    await _threaded(self.engine.pause, self.machine)
-                save = self.engine.save
-                saved = await _threaded(save, self.machine, into, memory=memory, answers=self._answers(link))
-                self._watch()  # an engine may have had to replace it
-                return saved
+                    await threaded(self.engine.pause, self.machine)
+                return await work(self._answers(link))
             finally:
+                self._watch()  # an engine may have had to replace it, also when a copy failed afterwards
                 link.go()
         except BaseException:
             if paused:
-                await _threaded(self.engine.pause, self.machine)
+                await threaded(self.engine.pause, self.machine)
             raise
 
     async def _resume(self, timeout_seconds: int | None = None) -> None:
         self._set(SandboxState.RESUMING)
         try:
-            await _threaded(self.engine.resume, self.machine)
+            await threaded(self.engine.resume, self.machine)
             await self._attach()
         except BaseException:
             self._set(SandboxState.PAUSED)
@@ -455,7 +490,7 @@ class Life:
             await self._join(self._link)
         return self._link
 
-    def _answers(self, link: Link) -> Callable[[], bool]:
+    def _answers(self, link: Link) -> Answers:
         """Return what an engine asks from its thread: does PID 1 answer, in a machine just put in its place?"""
         loop = asyncio.get_running_loop()
 
@@ -469,9 +504,9 @@ class Life:
         return answers
 
     def _watch(self) -> None:
-        self._unwatch()
         descriptor = self.engine.watch(self.machine)
-        if descriptor is not None:
+        if descriptor is not None:  # else one that was watched before tells, if it has ended
+            self._unwatch()
             self._watched = descriptor
             asyncio.get_running_loop().add_reader(descriptor, self._ended)
 
@@ -556,7 +591,7 @@ def machine_of(record: SandboxRecord, folder: Path) -> Machine:
     return Machine(id, place, spec, Stdio(place / "in", place / "out"))
 
 
-async def _threaded(function: Callable[..., T], *arguments: Any, **more: Any) -> T:
+async def threaded(function: Callable[..., T], *arguments: Any, **more: Any) -> T:
     """Run what blocks in a worker thread; once begun it is waited for, whoever gives up."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **more))
     try:

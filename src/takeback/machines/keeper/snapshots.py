@@ -1,8 +1,9 @@
-"""The operations on snapshots: take, list, delete, fork, restore in place, and starting from one.
+"""The operations on snapshots: take, list, delete, restore in place, and starting from one.
 
     DATA/machines/snapshots/ID/{snapshot.json, ...the engine's files}
 
-A folder without a snapshot.json is one that was never finished. Does not cover: what an engine writes (`engines`).
+A folder without a snapshot.json is one that was never finished. Does not cover: copies
+(`forks`), what an engine writes (`engines`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from takeback.errors import Damaged, InvalidRequest, SnapshotNotFound
 from takeback.host import atomic
 from takeback.machines.engine import Saved
-from takeback.machines.keeper import stored, trials
+from takeback.machines.keeper import stored
 from takeback.machines.keeper.creation import checked
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
@@ -31,7 +32,6 @@ log = logging.getLogger("takeback.keeper")
 
 _NAME = "snapshot.json"
 _DAY_NS = 86_400_000_000_000
-_MOST_COPIES = 64
 UNDO = "takeback.undo"  # label of what a restore saved before: the id of its sandbox
 
 
@@ -100,6 +100,28 @@ class Snapshots:
                 yield record.id
 
 
+def draft(call: Call, life: Life, id: str, mode: str, days: int | None, **fields: Any) -> SnapshotRecord:
+    """Return the record of a snapshot that is about to be taken of a sandbox as it is now."""
+    source = replace(life.record, env={}, active_ns=life.active_ns, network=life.network.rules.to_json())
+    return SnapshotRecord(
+        id=id, mode=mode, sandbox=source, created_ns=call.keeper.now_ns(), retention_days=days, **fields
+    )  # fmt: skip
+
+
+def finish(call: Call, record: SnapshotRecord, saved: Saved) -> SnapshotRecord:
+    """Write the record of a snapshot down that has been taken, and return it."""
+    ready, days = call.keeper.now_ns(), record.retention_days
+    record = replace(
+        record,
+        ready_ns=ready,
+        expires_ns=ready + days * _DAY_NS if days else 0,
+        file_bytes=sum(size for _, size in saved.files),
+        paused_s=saved.paused_s,
+    )
+    call.keeper.snapshots.add(record)
+    return record
+
+
 async def take(
     call: Call, life: Life, *, memory: bool = True, days: int | None = None, passing: bool = False, **fields: Any
 ) -> tuple[SnapshotRecord, Saved]:
@@ -112,20 +134,8 @@ async def take(
     created = keeper.now_ns()
     try:
         saved = await life.save(folder, memory=memory)
-        ready = keeper.now_ns()
-        record = SnapshotRecord(
-            id=id,
-            mode="memory" if memory else "disk",
-            sandbox=replace(life.record, env={}, active_ns=life.active_ns, network=life.network.rules.to_json()),
-            created_ns=created,
-            ready_ns=ready,
-            expires_ns=ready + days * _DAY_NS if days else 0,
-            retention_days=days,
-            file_bytes=sum(size for _, size in saved.files),
-            paused_s=saved.paused_s,
-            **fields,
-        )
-        keeper.snapshots.add(record)
+        record = draft(call, life, id, "memory" if memory else "disk", days, **fields)
+        record = finish(call, replace(record, created_ns=created), saved)
     except BaseException:
         keeper.snapshots.remove(id)
         raise
@@ -144,51 +154,8 @@ async def snapshot(call: Call) -> dict[str, Any]:
     named = checked({name: asked[name] for name in ("name", "labels") if asked.get(name) is not None})
     named.setdefault("labels", dict(life.record.labels))
     await stored.room(call, life)
-    record, saved = await take(call, life, memory=mode == "memory", days=_days(asked.get("retention_days")), **named)
+    record, saved = await take(call, life, memory=mode == "memory", days=days_of(asked.get("retention_days")), **named)
     return (await stored.counted(call, record, saved)).info()
-
-
-async def fork(call: Call) -> dict[str, Any]:
-    """Make running copies of a sandbox, and keep the snapshot they came from only if asked. All of them, or none."""
-    keeper, asked = call.keeper, call.request["fields"]
-    count = asked.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_COPIES:
-        raise InvalidRequest(detail=f"count={count!r}", next=f"from 1 to {_MOST_COPIES} copies")
-    life = call.life()
-    wanted = checked({name: asked[name] for name in ("name", "labels", "network") if asked.get(name) is not None})
-    name = wanted.pop("name", None)
-    names = [name if number == 0 else name and f"{name}-{number}" for number in range(count)]
-    for one in names:
-        keeper.take_name(one)
-    env = life.record.env
-    trial = trials.fields(call, asked)
-    keep = bool(asked.get("keep_snapshot"))
-    if keep:
-        await stored.room(call, life)
-    days = _days(asked.get("retention_days"))
-    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep, days=days)
-    copies: list[Life] = []
-    try:
-        for one in names:
-            came_from = taken.id if keep else life.record.last_snapshot
-            own = {**wanted, **trial, "name": one, "env": env, "last_snapshot": came_from}
-            made = _record_from(call, taken, own, life.record.id)
-            copies.append(keeper.new(made))
-        results = await asyncio.gather(*(copy.start_from(saved) for copy in copies), return_exceptions=True)
-        failed = [one for one in results if isinstance(one, BaseException)]
-        if failed:
-            raise failed[0]
-        await trials.begun(call, copies)
-        if keep:
-            taken = await stored.counted(call, taken, saved)
-    except BaseException:
-        for copy in copies:
-            await keeper.discard(copy)
-        raise
-    finally:
-        if not keep:
-            keeper.background(_forget(call, taken.id))
-    return {"sandboxes": [copy.shown() for copy in copies], "snapshot": taken.info() if keep else None}
 
 
 async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) -> Life:
@@ -203,7 +170,7 @@ async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) ->
             )
     engine = keeper.engine(found.sandbox.engine)
     saved = await asyncio.to_thread(engine.saved, keeper.snapshots.folder(found.id))
-    life = keeper.new(_record_from(call, found, fields, found.id))
+    life = keeper.new(record_from(call, found, fields, found.id))
     try:
         await life.start_from(saved)
     except BaseException:
@@ -212,7 +179,7 @@ async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) ->
     return life
 
 
-def _record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], made_from: str) -> SandboxRecord:
+def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], made_from: str) -> SandboxRecord:
     """Return the record of a copy: as the source was, with its own name, env and clock."""
     own = {
         name: value
@@ -276,7 +243,7 @@ async def update(call: Call) -> dict[str, Any]:
     record = snapshots.find(call.request["snapshot"])
     changes: dict[str, Any] = checked({k: v for k, v in asked.items() if k in ("name", "labels")}, update=True)
     if "retention_days" in asked:
-        days = _days(asked["retention_days"])
+        days = days_of(asked["retention_days"])
         changes |= {"retention_days": days, "expires_ns": call.keeper.now_ns() + days * _DAY_NS if days else 0}
     snapshots.add(replace(record, **changes))
     return snapshots.find(record.id).info()
@@ -294,7 +261,8 @@ async def _forget(call: Call, snapshot_id: str) -> None:
     call.keeper.sweep_soon()
 
 
-def _days(value: object) -> int | None:
+def days_of(value: object) -> int | None:
+    """Return for how many days a snapshot is to be kept, None for ever. Raises InvalidRequest."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 365:
@@ -304,7 +272,6 @@ def _days(value: object) -> int | None:
 
 OPERATIONS = {
     "snapshot": Operation(snapshot, leaves=False),
-    "fork": Operation(fork, leaves=False),
     "restore": Operation(restore, leaves=False),
     "snapshots": Operation(listing),
     "snapshot-get": Operation(get),

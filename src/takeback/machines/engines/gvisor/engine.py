@@ -120,8 +120,12 @@ class GVisor:
                 raise
             return self._saved(into, head)
 
-    def passing(self, name: str) -> Path:
-        folder = self._scratch.make(name)
+    def passing(self, name: str, of: Machine | None = None) -> Path:
+        record = self._record(of) if of is not None else None
+        used = 0
+        if record is not None and record.current is not None and record.here():
+            used = containers.memory_file(record.current)
+        folder = self._scratch.make(name) if self._scratch.fits(used) else None
         if folder is None:
             folder = self._data.root / "passing" / name
             folder.mkdir(mode=0o700, parents=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from takeback.errors import EngineFailed
@@ -47,7 +48,8 @@ class Forks:
 
     def _one(self, machine: Machine, prepare: Prepare | None) -> None:
         if prepare is not None:
-            prepare(machine, None)
+            with suppress(EngineFailed):  # `load` makes what is not there
+                prepare(machine, None)
         self._ready.wait()
         if self._images is None:
             return

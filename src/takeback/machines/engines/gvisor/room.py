@@ -34,16 +34,20 @@ class Place:
 
 def choose(into: Path, scratch: Scratch, used: int) -> Place:
     """Return where to write a machine that has `used` bytes of memory. Raises CannotSave when there is no room."""
-    needed = int(used * _FACTOR) + _MORE
+    needed = _needed(used)
     in_memory = on_tmpfs(into)
     have = _free(into)
     if have < needed:
         where = "memory" if in_memory else "the disk"
         raise CannotSave(why=f"it needs {_size(needed)} and {where} of {into} has {_size(have)}", next=_HINT)
-    staging = None if in_memory or scratch.free() // _SHARE < needed else scratch.make(f"{into.name}.saving")
+    staging = None if in_memory or not scratch.fits(used) else scratch.make(f"{into.name}.saving")
     if staging is None:
         return Place(into, staged=False, in_memory=in_memory)
     return Place(staging, staged=True, in_memory=False)
+
+
+def _needed(used: int) -> int:
+    return int(used * _FACTOR) + _MORE
 
 
 def _free(folder: Path) -> int:
@@ -110,6 +114,10 @@ class Scratch:
     def free(self) -> int:
         """Return the bytes that may be written there; 0 when there is no such place."""
         return _free(self._place) if self._place.is_dir() and on_tmpfs(self._place) else 0
+
+    def fits(self, used: int) -> bool:
+        """Whether a machine with `used` bytes of memory may be written there, with plenty left."""
+        return self.free() // _SHARE >= _needed(used)
 
     def all(self) -> list[Path]:
         """Return all folders there are."""
