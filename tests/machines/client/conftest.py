@@ -48,7 +48,7 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def gvisor() -> tuple[str, Mapping[str, Any]]:
+def default_base() -> tuple[str, Mapping[str, Any]]:
     """The folder of runsc, and the base of the default image."""
     runsc, root = os.environ.get("TAKEBACK_TEST_RUNSC"), os.environ.get("TAKEBACK_TEST_ROOTFS")
     home = "/workspace"
@@ -62,6 +62,12 @@ def gvisor() -> tuple[str, Mapping[str, Any]]:
         runsc, root, home = str(ready.engine.path), str(ready.image.rootfs), ready.image.cwd
     account = {"name": "runtime", "uid": 1000, "gid": 1000, "home": home}
     return os.path.dirname(runsc), {"image": "debian", "root": root, "account": account, "workdir": home, "env": {}}
+
+
+@pytest.fixture(scope="session")
+def gvisor(default_base: tuple[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
+    """What machines are made of; a file of tests may have an image of its own."""
+    return default_base
 
 
 @pytest.fixture(scope="session")
@@ -83,10 +89,12 @@ def world(gvisor: tuple[str, Mapping[str, Any]], supervisor: Path, monkeypatch: 
         left = leaks.settle(data)
         log = made.log()
         assert left == ({}, set(), set()), log
+        assert leaks.elsewhere(data) == set(), log
         assert "Traceback" not in log, log
         assert len(os.listdir("/proc/self/fd")) <= before
     finally:
         leaks.end_keeper(data)
+        leaks.end_all(data)
         shutil.rmtree(data, ignore_errors=True)
 
 

@@ -6,10 +6,14 @@ Does not cover: judging it; a test compares with what it should be.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
+
+from takeback.machines.engines.gvisor import room
 
 
 def processes(root: Path) -> dict[int, str]:
@@ -65,6 +69,19 @@ def files(root: Path) -> set[str]:
     return found
 
 
+def elsewhere(root: Path) -> set[str]:
+    """Return what the directory has outside itself: control groups, folders in memory."""
+    try:
+        name = room.own_name(root / "machines")
+    except FileNotFoundError:
+        return set()
+    found = {os.fspath(path) for path in Path("/dev/shm").glob(f"{name}*")}
+    for top in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*")):
+        if (top / name).is_dir():
+            found |= {os.fspath(top / name), *(os.fspath(path) for path in (top / name).iterdir() if path.is_dir())}
+    return found
+
+
 def end_keeper(root: Path, number: int = signal.SIGTERM, patience: float = 20.0) -> None:
     """Send a signal to the keeper and wait until it has ended."""
     for pid in keepers(root):
@@ -73,6 +90,22 @@ def end_keeper(root: Path, number: int = signal.SIGTERM, patience: float = 20.0)
     while keepers(root):
         assert time.monotonic() < until, f"the keeper did not end: {processes(root)}"
         time.sleep(0.01)
+
+
+def end_all(root: Path, patience: float = 10.0) -> None:
+    """End whatever still runs for a directory that goes away, and remove what it has outside itself.
+
+    Its test has failed then; the machine it ran on should not keep its sandboxes.
+    """
+    until = time.monotonic() + patience
+    while (left := processes(root)) and time.monotonic() < until:
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    for name in sorted(elsewhere(root), reverse=True):  # what is in a group before the group
+        with suppress(OSError):
+            shutil.rmtree(name) if name.startswith("/dev/shm/") else os.rmdir(name)
 
 
 def settle(root: Path, patience: float = 20.0) -> tuple[dict[int, str], set[str], set[str]]:

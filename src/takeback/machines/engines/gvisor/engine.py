@@ -59,6 +59,7 @@ class GVisor:
         self._cgroups = limits.find(room.own_name(data.root))
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
         self._scratch = room.Scratch(data.root)
+        self._looked_around = False
         self._busy: set[str] = set()
         self._lock = threading.Lock()
 
@@ -271,6 +272,12 @@ class GVisor:
             if entry not in saved:
                 room.clear(entry)
                 removed.append(f"unfinished snapshot {entry.name}")
+        if not self._looked_around:
+            self._looked_around = True
+            limits.abandoned(self._cgroups, f"takeback-{os.getuid()}-")
+            for entry in self._scratch.abandoned():
+                room.clear(entry)
+                removed.append(f"{entry.name} of a data directory that is gone")
         if not unread:  # else a layer that is needed might be taken away
             removed += [f"disk layer {name}" for name in self._disks.sweep(uppers)]
         return tuple(removed)

@@ -11,6 +11,7 @@ reaching it kills the machine.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ _ENGINE_MIB = 256
 _TASKS_EACH, _TASKS_MORE = 3, 512  # host tasks for one process inside, and for the engine
 _PERIOD_US = 100_000
 _MAKE = 5
+_OLD = 600.0  # seconds after which nobody joins a group any more
 _JOIN = 'for g in $1; do echo $$ >"$g/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
@@ -174,6 +176,34 @@ def leftovers(cgroups: Cgroups) -> list[Path]:
         except OSError:
             continue
     return found
+
+
+def abandoned(cgroups: Cgroups, prefix: str, old: float = _OLD) -> list[Path]:
+    """Remove the groups of other data directories in which nothing runs, and return them.
+
+    One in which something runs cannot be removed: the kernel refuses. One just made, whose machine is about to join it,
+    is told by its age.
+    """
+    removed: list[Path] = []
+    for place in _places(cgroups):
+        for parent in place.glob(f"{prefix}*"):
+            if parent.name == cgroups.parent:
+                continue
+            groups = [*(group for group in parent.glob("*/") if group.is_dir()), parent]
+            for group in [group for group in groups if _age(group) > old]:
+                try:
+                    os.rmdir(group)
+                except OSError:
+                    continue
+                removed.append(group)
+    return removed
+
+
+def _age(group: Path) -> float:
+    try:
+        return time.time() - os.stat(group).st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _places(cgroups: Cgroups) -> list[Path]:

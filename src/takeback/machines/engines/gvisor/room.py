@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ _MIB = 1 << 20
 # State and page directory beside the pages, and what the machine may still allocate until it stands still.
 _MORE, _FACTOR = 32 * _MIB, 1.1
 _MEMORY_LEFT = 256 * _MIB
+_OF = ".of"  # in each folder in memory: a link to the data directory whose it is
+_OLD, _VERY_OLD = 600.0, 86_400.0  # seconds without a change: no save under way stands still for so long
 _SHARE = 2  # staging may take one half of what is free
 _HINT = "free some room (`takeback sandbox ls`, `takeback du`), or end what uses memory inside, and repeat"
 
@@ -101,6 +104,7 @@ class Scratch:
 
     def __init__(self, data: Path) -> None:
         self._place = Path("/dev/shm")
+        self._data = data
         self._own = own_name(data)
 
     def make(self, name: str) -> Path | None:
@@ -109,6 +113,7 @@ class Scratch:
             return None
         folder = self._place / f"{self._own}.{name}"
         folder.mkdir(mode=0o700)  # whoever else took the name, all may write there: then it is not ours
+        os.symlink(os.path.abspath(self._data), folder / _OF)
         return folder
 
     def free(self) -> int:
@@ -122,6 +127,41 @@ class Scratch:
     def all(self) -> list[Path]:
         """Return all folders there are."""
         return sorted(self._place.glob(f"{self._own}.*")) if self._place.is_dir() else []
+
+    def abandoned(self) -> list[Path]:
+        """Return the folders of this user's data directories that are gone, which no keeper will ever look after.
+
+        What a killed keeper leaves is removed by the next one of its data directory; somebody may have removed that.
+        """
+        if not self._place.is_dir():
+            return []
+        folders = self._place.glob(f"takeback-{os.getuid()}-*")
+        return sorted(one for one in folders if one.name.split(".")[0] != self._own and _abandoned(one))
+
+
+def _abandoned(folder: Path) -> bool:
+    try:
+        found = os.lstat(folder)
+        if found.st_uid != os.getuid() or not os.path.isdir(folder) or os.path.islink(folder):
+            return False
+        with os.scandir(folder) as entries:
+            changed = max((entry.stat(follow_symlinks=False).st_mtime for entry in entries), default=0.0)
+        still = time.time() - max(changed, found.st_mtime)
+        try:
+            data = os.readlink(folder / _OF)
+        except FileNotFoundError:
+            return still > _VERY_OLD  # begun by a keeper that was killed in that moment, or by an older version
+        return still > _OLD and not _is(Path(data), folder.name)
+    except OSError:
+        return False
+
+
+def _is(data: Path, name: str) -> bool:
+    """Whether a data directory is still there, and still the one that the name was made for."""
+    try:
+        return name.split(".")[0] == own_name(data)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def clear(folder: Path) -> None:
