@@ -1,5 +1,5 @@
 """Machines for the pages about them."""
 
-from tests.machines.client.conftest import gvisor, supervisor, world
+from tests.machines.client.conftest import default_base, gvisor, supervisor, world
 
-__all__ = ["gvisor", "supervisor", "world"]
+__all__ = ["default_base", "gvisor", "supervisor", "world"]
