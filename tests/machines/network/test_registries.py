@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,9 @@ def test_the_entry_is_replaced_by_what_it_stands_for(tools: Path) -> None:
 def test_the_tools_of_this_machine_can_be_asked() -> None:
     preset = registries(os.environ)
     assert len(preset.allow) <= len(preset.connect)
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm here")
+def test_asking_leaves_nothing_in_the_home(tmp_path: Path) -> None:
+    registries({"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    assert list(tmp_path.iterdir()) == []

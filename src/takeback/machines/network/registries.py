@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,9 @@ def _known_index(version: str) -> tuple[str, str] | None:
 
 
 def _npm(env: Mapping[str, str]) -> Iterable[str]:
-    config = json.loads(_ask(["npm", "config", "ls", "--json"], env))
+    # Else npm leaves a log of every question in the user's home.
+    with tempfile.TemporaryDirectory(prefix="takeback-npm-") as elsewhere:
+        config = json.loads(_ask(["npm", "config", "ls", "--json"], {**env, "npm_config_cache": elsewhere}))
     return [
         value
         for name, value in config.items()
