@@ -41,6 +41,7 @@ class Snapshots:
     def __init__(self, directory: MachinesDir) -> None:
         self._directory = directory
         self._records: dict[str, SnapshotRecord] = {}
+        self._held: set[str] = set()
 
     def folder(self, snapshot_id: str) -> Path:
         return self._directory.snapshot(snapshot_id)
@@ -64,7 +65,7 @@ class Snapshots:
         return sorted(self._records.values(), key=lambda record: -record.created_ns)
 
     def folders(self) -> list[Path]:
-        return [self.folder(id) for id in self._records]
+        return [self.folder(id) for id in (*self._records, *self._held)]
 
     def find(self, snapshot_id: object) -> SnapshotRecord:
         """Return a snapshot by its id, or the newest of that name. Raises SnapshotNotFound."""
@@ -88,8 +89,13 @@ class Snapshots:
         atomic.write_bytes(self.folder(record.id) / _NAME, json.dumps(record.to_json(), indent=1).encode())
         self._records[record.id] = record
 
+    def hold(self, record: SnapshotRecord) -> None:
+        """Keep one for a fork that is under way: nobody else sees it, and the next keeper removes it."""
+        self._held.add(record.id)
+
     def remove(self, snapshot_id: str) -> None:
         """Remove one; the disk layers that only it needed go with the engine's next sweep."""
+        self._held.discard(snapshot_id)
         self._records.pop(snapshot_id, None)
         (self.folder(snapshot_id) / _NAME).unlink(missing_ok=True)
         shutil.rmtree(self.folder(snapshot_id), ignore_errors=True)
@@ -101,9 +107,16 @@ class Snapshots:
 
 
 async def take(
-    call: Call, life: Life, *, memory: bool = True, days: int | None = None, passing: bool = False, **fields: Any
+    call: Call,
+    life: Life,
+    *,
+    memory: bool = True,
+    days: int | None = None,
+    passing: bool = False,
+    held: bool = False,
+    **fields: Any,
 ) -> tuple[SnapshotRecord, Saved]:
-    """Save a sandbox; one in `passing` is not where it stands from now on.
+    """Save a sandbox; one in `passing` is not where it stands from now on, one that is only `held` is for this call.
 
     Raises CannotSave, SandboxStopped; then nothing is left and it goes on.
     """
@@ -125,7 +138,10 @@ async def take(
             paused_s=saved.paused_s,
             **fields,
         )
-        keeper.snapshots.add(record)
+        if held:
+            keeper.snapshots.hold(record)
+        else:
+            keeper.snapshots.add(record)
     except BaseException:
         keeper.snapshots.remove(id)
         raise
@@ -166,7 +182,8 @@ async def fork(call: Call) -> dict[str, Any]:
     if keep:
         await stored.room(call, life)
     days = _days(asked.get("retention_days"))
-    taken, saved = await take(call, life, labels=dict(life.record.labels), passing=not keep, days=days)
+    labels = dict(life.record.labels)
+    taken, saved = await take(call, life, labels=labels, passing=not keep, held=not keep, days=days)
     copies: list[Life] = []
     try:
         for one in names:
