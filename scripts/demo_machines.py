@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from takeback import Chain, Sandbox, TakebackError, snapshots, try_in_copy
-from takeback.errors import CannotSave
 from takeback.host import system
 
 TOP = Path(__file__).resolve().parents[1]
@@ -173,6 +172,11 @@ def begin(proofs: Proofs) -> tuple[Sandbox, Database]:
         except TakebackError:  # it is of another version of the engine or the image
             snapshots.delete(one["id"])
     box = Sandbox.create(**create)
+    if box.info["disk"] == "memory":
+        print(
+            "            this user's disks live in memory, where PostgreSQL is too big to copy: SQLite takes its place"
+        )
+        return box, SQLITE
     try:
         with proofs.step("PostgreSQL installed from your own package sources (once)"):
             for command in POSTGRESQL.prepare:
@@ -181,10 +185,7 @@ def begin(proofs: Proofs) -> tuple[Sandbox, Database]:
         print(f"            PostgreSQL cannot be had here ({error}); SQLite, which is in the image, takes its place")
         return box, SQLITE
     with proofs.step("kept for later runs"):
-        try:
-            box.snapshot(name=PREPARED, mode="disk")
-        except CannotSave:  # an ordinary user's disk may live in memory, and is saved with it
-            box.snapshot(name=PREPARED)
+        box.snapshot(name=PREPARED, mode="disk")
     return box, POSTGRESQL
 
 
