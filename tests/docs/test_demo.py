@@ -59,7 +59,7 @@ def test_the_demo_brings_everything_back_and_leaves_nothing_behind(tmp_path: Pat
         assert "the part about machines is left out" in done.stdout
         return
     assert "every proof held" in done.stdout
-    assert done.stdout.count("as it must be") >= 18
+    assert done.stdout.count("as it must be") == 16
     assert done.stdout.count("tried in a copy and dropped") == 2 * 3  # as it happens, and in the table of times
     assert "3 a worker  <- here" in done.stdout
     assert "deleted not_found 404" in done.stdout
