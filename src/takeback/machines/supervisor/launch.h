@@ -17,6 +17,7 @@ struct launch {
     uint32_t follower;
     uint16_t cols, rows;
     bool with_stdin, pty, session;
+    bool of_first, of_root; /* whether its supervisor is PID 1, and root */
     int fds[3]; /* its stdin, stdout, stderr */
     char terminal[32];
     /* What went wrong, written by the child in memory that it shares until exec. */

@@ -1,4 +1,4 @@
-/* Frames towards the host: one write each, never a second one before the first is out. */
+/* Frames towards the host: as many in a write as the pipe takes whole, never a second write before the first is out. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,10 @@ struct queue {
 };
 
 static struct queue urgent, ordinary;
-static uint8_t frame[FRAME_MAX];
+static uint8_t frame[FRAME_MAX]; /* one frame or several, at most PIPE_BUF */
 static size_t frame_length, frame_sent;
+static uint8_t ahead[FRAME_MAX]; /* the next one, when it had no room beside them */
+static size_t ahead_length;
 static bool quiet, blocked;
 static int64_t retry_at;
 
@@ -94,31 +96,43 @@ bool out_crowded(void) {
     return queued(&ordinary) > CROWDED || queued(&urgent) > CROWDED;
 }
 
-static bool take(struct queue *queue) {
+static size_t take(struct queue *queue) {
     if (queue->start == queue->end)
-        return false;
+        return 0;
     const uint8_t *next = queue->data + queue->start;
-    frame_length = HEADER + load_u16(next + 2);
-    memcpy(frame, next, frame_length);
-    queue->start += frame_length;
-    return true;
+    size_t length = HEADER + load_u16(next + 2);
+    memcpy(ahead, next, length);
+    queue->start += length;
+    return length;
 }
 
-static bool next_frame(void) {
-    frame_sent = 0;
-    if (take(&urgent))
-        return true;
-    if (quiet)
-        return false;
-    if (take(&ordinary))
-        return true;
-    frame_length = stdin_accepted(frame);
+/* Put the next frame into `ahead`; returns its length. */
+static size_t make_frame(void) {
+    size_t length = take(&urgent);
+    if (length || quiet)
+        return length;
+    length = take(&ordinary);
+    if (length)
+        return length;
+    length = stdin_accepted(ahead);
     /* Output and relayed connections take turns, or a flood of one would stop the other. */
     static bool relay_first;
     relay_first = !relay_first;
-    for (int turn = 0; turn < 2 && frame_length == 0; turn++)
-        frame_length = relay_first == (turn == 0) ? relay_frame(frame) : followers_frame(frame);
-    return frame_length > 0 || take(&ordinary); /* a connection may have ended just now */
+    for (int turn = 0; turn < 2 && length == 0; turn++)
+        length = relay_first == (turn == 0) ? relay_frame(ahead) : followers_frame(ahead);
+    return length ? length : take(&ordinary); /* a connection may have ended just now */
+}
+
+static bool next_frames(void) {
+    frame_sent = frame_length = 0;
+    while (ahead_length || (ahead_length = make_frame())) {
+        if (frame_length + ahead_length > FRAME_MAX)
+            break;
+        memcpy(frame + frame_length, ahead, ahead_length);
+        frame_length += ahead_length;
+        ahead_length = 0;
+    }
+    return frame_length > 0;
 }
 
 static bool push(void) {
@@ -143,7 +157,7 @@ void out_pump(bool host_ready) {
     blocked = false;
     retry_at = 0;
     for (int count = 0; count < AT_ONCE; count++) {
-        if (frame_sent == frame_length && !next_frame()) {
+        if (frame_sent == frame_length && !next_frames()) {
             frame_length = frame_sent = 0;
             return;
         }

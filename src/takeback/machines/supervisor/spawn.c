@@ -24,10 +24,6 @@ static void close_all(int *fds, int count) {
             close(fds[at]);
 }
 
-static void unblocking(int fd) {
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
 /* ours: in, out, err; its: the same three as the child has them. */
 static int open_pipes(const struct launch *launch, int ours[3], int its[3]) {
     for (int at = 0; at < 3; at++) {
@@ -42,7 +38,7 @@ static int open_pipes(const struct launch *launch, int ours[3], int its[3]) {
             return errno;
         ours[at] = ends[at == 0];
         its[at] = ends[at != 0];
-        unblocking(ours[at]);
+        fcntl(ours[at], F_SETFL, O_NONBLOCK); /* a new pipe has no other flags */
     }
     return 0;
 }
