@@ -29,8 +29,6 @@ COMMANDS = (
     "restore",
     "snapshots",
     "cost",
-    "network",
-    "forward",
     "pause",
     "wake",
     "rm",
