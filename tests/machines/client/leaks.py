@@ -97,6 +97,8 @@ def end_all(root: Path, patience: float = 10.0) -> None:
 
     Its test has failed then; the machine it ran on should not keep its sandboxes.
     """
+    if not root.is_dir():
+        return  # half a name would fit other directories too
     until = time.monotonic() + patience
     while (left := processes(root)) and time.monotonic() < until:
         for pid in left:
