@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import time
 from collections.abc import Iterator
 
@@ -63,7 +64,12 @@ def test_ctrl_c_leaves_the_original_and_no_copy(box: Sandbox, world: World) -> N
         _thread.interrupt_main()
         copy.exec("sleep 1000", timeout_ms=900_000)
 
-    with pytest.raises(KeyboardInterrupt):
-        explore(box, [slow], parallel=1)
+    # Whoever started these tests in the background may have left SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            explore(box, [slow], parallel=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert settled(world, 1) == [box.id]
     assert box.exec("echo well").stdout == "well\n"
