@@ -133,10 +133,10 @@ def test_a_restore_without_room_for_its_own_checkpoint_changes_nothing(repo: Pro
     result = repo.tb("restore", id, "--yes", check=False)
     assert result.error == "disk-full", result.text
     assert wrecked.changes() == []
-    assert leftovers(repo) == []
     disk.empty()
     repo.tb("restore", id, "--yes")
     assert target.changes() == []
+    assert leftovers(repo) == []  # until now there may be the mark that the scan's index was not saved
     repo.tb("undo", "--yes")
     assert wrecked.changes() == []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 import time
 from contextlib import ExitStack
 
@@ -88,6 +89,8 @@ def disk_is_full(error: BaseException, path: bytes) -> bool:
     """Whether an error came from a full disk; git does not always say so, then the room at `path` does."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
     if isinstance(error, DiskFull) or "No space left" in str(error) or "Disk quota" in str(error):
         return True
     if not isinstance(error, GitFailed):

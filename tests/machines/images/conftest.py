@@ -16,10 +16,10 @@ from takeback.machines.images.base import Image
 from takeback.machines.layout import MachinesDir
 from takeback.machines.making import silent
 from takeback.sandboxes import base_of
-from tests.machines.client.conftest import World, gvisor, supervisor, world
+from tests.machines.client.conftest import World, default_base, gvisor, supervisor, world
 from tests.support import machines, oci
 
-__all__ = ["gvisor", "supervisor", "world"]
+__all__ = ["default_base", "gvisor", "supervisor", "world"]
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from takeback.errors import CannotRead, CannotWrite, FileNotFound, FileRefused, InvalidRequest, Unsupported
+from takeback.errors import CannotRead, CannotWrite, FileNotFound, InvalidRequest
 from takeback.machines import wire
 from takeback.machines.client.commands import Data, send_all
 from takeback.machines.client.steps import RECEIVE, Give, Op, Run, Send, ask, begin, document
+from takeback.machines.client.unpacking import unpack
 
 Sink = Callable[[bytes], Any]
 Local = str | os.PathLike[str]
@@ -169,24 +170,6 @@ def as_mode(mode: int | str | None) -> str | None:
     if not digits or len(digits) > 5 or set(digits) - set("01234567"):
         raise InvalidRequest(detail=f"{mode!r} is no file mode", next='say 0o755 or "755"')
     return digits
-
-
-def unpack(held: IO[bytes], target: Path) -> None:
-    """Unpack a tar stream of a sandbox, which nobody trusts, below `target`; devices and FIFOs are left out.
-
-    Raises FileRefused, before anything is written, when a link in it leads outside.
-    """
-    if not hasattr(tarfile, "data_filter"):
-        raise Unsupported(what="unpacking a folder safely with this Python", next="use Python 3.11.4 or newer")
-    with tarfile.open(fileobj=held, mode="r:") as tar:
-        members = [one for one in tar if one.isfile() or one.isdir() or one.issym() or one.islnk()]
-        for member in members:
-            try:
-                tarfile.data_filter(member, os.fspath(target))
-            except tarfile.FilterError as error:
-                raise FileRefused(path=member.name, why=f"it would lead outside the target ({error})") from error
-        target.mkdir(parents=True, exist_ok=True)
-        tar.extractall(target, members=members, filter="data")
 
 
 def _pack(source: Local, held: IO[bytes]) -> None:

@@ -48,13 +48,13 @@ def test_only_folders_of_data_directories_that_are_gone_are_abandoned(memory: Pa
     folders = [aged(made(one, "copy"), HOUR) for one in (mine, alive, gone)]
     fresh = made(gone, "fresh")
     assert mine.abandoned() == []
+    (tmp_path / "other").mkdir()  # now, so that it does not get the number of the one that goes
     shutil.rmtree(tmp_path / "gone")
     assert mine.abandoned() == [folders[2]]
     aged(fresh, HOUR)
     (fresh / "pages.img").write_bytes(b"being written")
     assert mine.abandoned() == [folders[2]]
     # Another directory where the old one was is not the old one.
-    (tmp_path / "other").mkdir()
     os.rename(tmp_path / "other", tmp_path / "gone")
     aged(fresh, HOUR)
     assert mine.abandoned() == sorted([folders[2], fresh])
