@@ -8,8 +8,6 @@ Does not cover: any single command. Commands load when they are named, so that e
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
 import signal
 import sys
@@ -18,7 +16,8 @@ from collections.abc import Sequence
 import click
 
 from takeback._version import VERSION
-from takeback.cli.options import common, write_epilog
+from takeback.cli.groups import LazyGroup
+from takeback.cli.options import common
 from takeback.cli.output import Face, colour, show_error, show_known_error, to_stderr
 from takeback.errors import TakebackError
 
@@ -45,38 +44,16 @@ INTERRUPTED = 130
 READER_GONE = 141
 
 
-class Commands(click.Group):
-    """The group; a command's module is imported when its name is looked up."""
+class Commands(LazyGroup):
+    """The group."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(f"takeback.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            raise click.UsageError(
-                f"there is no command {args[0]!r}{f'; did you mean {near[0]!r}?' if near else ''}", ctx
-            )
-        return super().resolve_command(ctx, args)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_epilog(
-            formatter,
-            (
-                ("takeback", "is this project protected, and what would undo take back?"),
-                ("takeback run -- make clean", "do one step that can be taken back"),
-                ("takeback undo", "take it back"),
-            ),
-        )
+    package = "takeback.cli"
+    commands_in_order = COMMANDS
+    examples = (
+        ("takeback", "is this project protected, and what would undo take back?"),
+        ("takeback run -- make clean", "do one step that can be taken back"),
+        ("takeback undo", "take it back"),
+    )
 
 
 @click.group(
