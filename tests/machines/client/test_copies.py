@@ -80,11 +80,14 @@ async def test_several_copies_at_once_have_their_names(face: Face) -> None:
         assert await box.snapshots() == []
 
 
+# Two containers may be made at once: each takes a whole number away, under a lock.
 FAILING = """#!/bin/sh
 for word; do
-    if [ "$word" = create ] && [ -s {count} ]; then
+    if [ "$word" = create ] && flock {lock} sh -c '
+        [ -e {count} ] || exit 1
         left=$(($(cat {count}) - 1))
-        if [ $left -le 0 ]; then rm {count}; else echo $left > {count}; fi
+        if [ $left -le 0 ]; then rm {count}; else echo $left > {count}; fi'
+    then
         echo refused >&2
         exit 1
     fi
@@ -97,7 +100,7 @@ exec {runsc} "$@"
 def failures(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that says how many of the next containers fail to be made."""
     count, runsc = tmp_path / "failures", shutil.which("runsc")
-    (tmp_path / "runsc").write_text(FAILING.format(count=count, runsc=runsc))
+    (tmp_path / "runsc").write_text(FAILING.format(count=count, lock=tmp_path / "lock", runsc=runsc))
     (tmp_path / "runsc").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return count

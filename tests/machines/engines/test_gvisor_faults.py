@@ -119,7 +119,11 @@ class SmallDisk:
         return self._point
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["umount", self._point], check=True)
+        # What was writing there may need a moment to end; what holds a file there for good fails the test.
+        until = time.monotonic() + 10
+        while subprocess.run(["umount", self._point]).returncode:
+            assert time.monotonic() < until, "something holds a file there"
+            time.sleep(0.1)
 
 
 def test_a_snapshot_of_another_engine_version_is_refused_before_anything_starts(memory: Lab) -> None:

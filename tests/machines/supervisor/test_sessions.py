@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from takeback.errors import MachineRefused
+from takeback.host import proc
 from takeback.machines.channel.link import Link
 from takeback.machines.channel.messages import Command, Output
 from tests.support.guest import ENV, Guest, collect, shell, until
 
 
 def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
+    return proc.start_time(pid) != ""
 
 
 def kill(pid: int) -> None:
