@@ -9,11 +9,12 @@ Does not cover: copies of a machine while it works hard, and what can go wrong (
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,9 +163,11 @@ class Shop:
         return {"dump": self.digest(), "settings": settings, "workers": workers, "alive": self.alive()}
 
 
-def begin(proofs: Proofs) -> tuple[Sandbox, Database]:
-    """Return a new sandbox, with PostgreSQL if it can be had."""
+def begin(proofs: Proofs, sqlite: bool) -> tuple[Sandbox, Database]:
+    """Return a new sandbox, with PostgreSQL if it is wanted and can be had."""
     create: dict[str, Any] = {"name": f"shop-{os.getpid()}", "labels": LABEL, "network": ONLY_PACKAGES}
+    if sqlite:
+        return Sandbox.create(**create), SQLITE
     for one in snapshots.list(name=PREPARED, state="ready"):
         try:
             with proofs.step("a sandbox started from what an earlier run kept: PostgreSQL installed"):
@@ -266,8 +269,11 @@ def hosted(proofs: Proofs) -> None:
     proofs.hold("it ran to its end", 0, done.returncode)
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the demo; 0 when every proof held, and where there can be no machines."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sqlite", action="store_true", help="install nothing: use the database that is in the image")
+    asked = parser.parse_args(argv)
     why = "they need Linux" if system.name() != "Linux" else system.namespace_problem()
     if why:
         print(f"\nthe part about machines is left out: {why}")
@@ -280,7 +286,7 @@ def main() -> int:
     try:
         with proofs.step("keeper, engine and image ready"):
             Sandbox.create(labels=LABEL).delete()
-        box, database = begin(proofs)
+        box, database = begin(proofs, asked.sqlite)
         with box:
             door(box, proofs)
             with proofs.step(f"{database.name} with {ORDERS} orders, a server and an open session started"):
@@ -305,4 +311,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

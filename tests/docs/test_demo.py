@@ -36,12 +36,13 @@ def world(demo: ModuleType, tmp_path: Path) -> Iterator[object]:
     yield made
 
 
-def test_the_demo_brings_everything_back_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["--sqlite"], pytest.param([], marks=pytest.mark.long)], ids=["sqlite", "whole"])
+def test_the_demo_brings_everything_back_and_leaves_nothing_behind(tmp_path: Path, words: list[str]) -> None:
     home, temp = tmp_path / "home", tmp_path / "tmp"
     home.mkdir()
     temp.mkdir()
     done = subprocess.run(
-        [TOP / "scripts" / "demo"],
+        [TOP / "scripts" / "demo", *words],
         env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(temp)},
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,

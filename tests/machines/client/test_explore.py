@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -23,11 +22,10 @@ def box(world: World) -> Iterator[Sandbox]:
 
 
 def test_the_first_that_passes_is_kept_and_one_that_hangs_is_ended(box: Sandbox, world: World) -> None:
-    began = time.monotonic()
     found = explore(
         box, ["sleep 1000", "echo wrong > file", "sleep 0.5; echo right > file"], "grep right file", parallel=3
     )
-    assert found.passed and found.best == 2 and time.monotonic() - began < 60
+    assert found.passed and found.best == 2
     assert found.kept.info["name"] == "explored" and found.kept.files.read_text("/workspace/file") == "right\n"
     assert [one.number for one in found.tried] == [1, 2] and [one.passed for one in found.tried] == [False, True]
     assert settled(world, 1) == [found.kept.id]

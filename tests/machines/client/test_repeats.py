@@ -51,7 +51,7 @@ def moves(box: Sandbox) -> bool:
     return box.exec("a=$(cat /tmp/count); until [ $(cat /tmp/count) -gt $a ]; do sleep 0.05; done").exit_code == 0
 
 
-@often(8, 50)
+@often(3, 50)
 def test_one_snapshot_is_restored_as_often_as_wanted(world: World, box: Sandbox, times: int) -> None:
     saved = box.snapshot()
     for number in range(times):
@@ -79,7 +79,7 @@ def stored(world: World) -> int:
     return total
 
 
-@often(6, 20)
+@often(4, 20)
 def test_a_chain_of_snapshots_and_restores_keeps_every_step_and_its_disk_bounded(
     world: World, box: Sandbox, times: int
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_chain_of_snapshots_and_restores_keeps_every_step_and_its_disk_bounded
     assert sizes[-1] - sizes[1] < (times * 2 + 16) * MIB, sizes
 
 
-@often(6, 16)
+@often(4, 16)
 def test_many_starts_of_one_snapshot_at_once_do_not_collide(world: World, box: Sandbox, times: int) -> None:
     saved = box.snapshot()
     copies = both(lambda number: Sandbox.create(client=world.client, snapshot=saved["id"], name=f"n{number}"), times)
@@ -142,7 +142,7 @@ def test_a_copy_of_a_running_machine_has_its_newest_state(box: Sandbox) -> None:
         copy.delete()
 
 
-@often(10, 100)
+@often(6, 100)
 def test_lives_one_after_another_leave_nothing(world: World, times: int) -> None:
     with Sandbox.create(client=world.client) as stays:
         stays.exec("true", check=True)

@@ -101,7 +101,7 @@ def test_source_and_two_copies_go_their_own_ways(lab: Lab) -> None:
         assert lab.engine.state(each) is State.RUNNING
 
 
-@pytest.mark.parametrize("megabytes", [0, 40])
+@pytest.mark.parametrize("megabytes", [pytest.param(0, marks=pytest.mark.long), 40])
 def test_every_kind_of_state_survives_in_source_and_copies(lab: Lab, megabytes: int) -> None:
     needs_memory(lab)
     machine, guest = lab.started()

@@ -179,7 +179,9 @@ Debian(Path(sys.argv[1]) / "images", packages=()).ensure(lambda what: print(what
 
 @here
 def test_what_is_killed_while_building_leaves_no_process_and_is_cleared_by_the_next(tmp_path: Path) -> None:
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(temporary)}
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)], env=env, stdout=subprocess.PIPE, text=True
     ) as building:
@@ -194,6 +196,7 @@ def test_what_is_killed_while_building_leaves_no_process_and_is_cleared_by_the_n
     assert left == []
     with making.alone(tmp_path / "images", "test", silent):
         assert [one.name for one in (tmp_path / "images").iterdir()] == [".lock"]
+    assert os.listdir(temporary) == []
 
 
 def at_work_in(folder: Path) -> list[bytes]:

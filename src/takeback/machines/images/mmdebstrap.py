@@ -55,6 +55,10 @@ def build(
     """
     env = tools.environment()
     program = _program(work / "tools", env, report)
+    # What it leaves when it is killed goes with the work folder.
+    temporary = work / "tmp"
+    temporary.mkdir()
+    env["TMPDIR"] = str(temporary)
     fetching = work / "apt.conf"
     fetching.write_text(apt.options())
     argv = [
