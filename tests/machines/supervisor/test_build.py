@@ -6,6 +6,11 @@ import hashlib
 import multiprocessing
 import os
 import re
+import shutil
+import struct
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -71,6 +76,27 @@ def test_what_the_compiler_said_is_in_the_error(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(SupervisorMissing, match="cannot find -lc"):
         build.supervisor_binary(MachinesDir(tmp_path / "data"))
+
+
+@pytest.mark.long
+def test_a_wheel_ships_a_static_binary_for_each_processor_there_is_a_compiler_for(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(TOP)]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        shipped = {name.split("/")[-2]: name for name in wheel.namelist() if name.endswith("/init")}
+        wanted = {os.uname().machine}
+        wanted |= {one for one, names in sources.CROSS_COMPILERS.items() if any(map(shutil.which, names))}
+        assert set(shipped) == wanted
+        for machine, name in shipped.items():
+            binary = wheel.read(name)
+            # elf(5): e_machine, e_phoff, e_phentsize, e_phnum; PT_INTERP (3) is what a static program has not.
+            (kind,) = struct.unpack_from("<H", binary, 18)
+            (start,), (size, count) = struct.unpack_from("<Q", binary, 32), struct.unpack_from("<HH", binary, 54)
+            headers = [struct.unpack_from("<I", binary, start + number * size)[0] for number in range(count)]
+            assert binary[:4] == b"\x7fELF" and kind == {"x86_64": 62, "aarch64": 183}[machine] and 3 not in headers
+            note = f"{os.path.dirname(name)}/NOT-RUN.txt"
+            assert (note in wheel.namelist()) == (machine != os.uname().machine)
 
 
 def test_the_header_and_the_page_agree_on_every_number() -> None:
