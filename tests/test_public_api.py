@@ -30,7 +30,10 @@ def listing() -> str:
             lines.append(name)
             continue
         lines.append(f"class {name}")
-        for member, function in sorted(vars(thing).items()):
+        members: dict[str, object] = {}
+        for kind in reversed(thing.__mro__):  # what a class inherits from one of ours is its own
+            members |= vars(kind) if kind.__module__.split(".")[0] == "takeback" else {}
+        for member, function in sorted(members.items()):
             if member.startswith("_"):
                 continue
             plain = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from takeback._version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from takeback.app import Project
+    from takeback.app.project import Project
     from takeback.errors import Conflict, NothingToDo, TakebackError
     from takeback.model import (
         Change,
@@ -68,7 +68,7 @@ __all__ = [
     "try_in_copy",
 ]
 _HOMES = {
-    "Project": "app",
+    "Project": "app.project",
     "Conflict": "errors",
     "NothingToDo": "errors",
     "TakebackError": "errors",

@@ -15,7 +15,7 @@ from takeback.cli.output import Face, printable
 from takeback.model import Finding
 
 if TYPE_CHECKING:
-    from takeback.app import Project
+    from takeback.app.project import Project
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,7 +108,7 @@ def tell(face: Face, findings: Sequence[Finding]) -> None:
 @contextmanager
 def opened(face: Face) -> Iterator[Project]:
     """Open the project that `face` names, with a progress bar for long work. Raises NoProject and others."""
-    from takeback.app import Project
+    from takeback.app.project import Project
     from takeback.cli.progress import reporting
 
     with reporting(face) as report, Project.open(face.project, progress=report) as project:

@@ -15,7 +15,7 @@ from takeback.cli.carry_out import carry_out
 from takeback.cli.output import Face
 
 if TYPE_CHECKING:
-    from takeback.app import Project
+    from takeback.app.project import Project
 
 
 @click.command(
@@ -65,7 +65,7 @@ def _opened(face: Face, id: str, to: str | None) -> Iterator[Project]:
         with options.opened(face) as project:
             yield project
         return
-    from takeback.app import open_for_restore
+    from takeback.app.project import open_for_restore
     from takeback.cli.progress import reporting
 
     with reporting(face) as report, open_for_restore(id, face.project, progress=report) as project:

@@ -42,9 +42,9 @@ def command(face: Face, image: str, no_image: bool, mirror: str, check: bool, ye
     Everything goes into takeback's own folder. The system's packages and sources are left as they are. What is there
     already is not fetched again. `Sandbox.create()` does the same by itself when something is missing.
     """
-    from takeback import app
+    from takeback.app import machines
 
-    setup = app.machines_setup(mirror=mirror)
+    setup = machines.setup(mirror=mirror)
     wanted = None if no_image else image
     if check:
         findings = setup.findings(wanted)
@@ -60,7 +60,7 @@ def command(face: Face, image: str, no_image: bool, mirror: str, check: bool, ye
             if not _may_install(face, error, yes):
                 raise
             steps.begin(f"installing {error.fields['packages']}")
-            app.install_packages(error.fields["packages"].split())
+            machines.install_packages(error.fields["packages"].split())
             ready = setup.ensure(wanted, report=steps.begin)
     finally:
         steps.end()
@@ -90,9 +90,9 @@ def _size(folder: Path) -> str:
 
 
 def _may_install(face: Face, error: ToolMissing, yes: bool) -> bool:
-    from takeback import app
+    from takeback.app import machines
 
-    if not app.can_install_packages():
+    if not machines.can_install_packages():
         return False
     return yes or (face.at_terminal and click.confirm(f"{error}. Install {error.fields['packages']} with apt-get?"))
 
