@@ -29,7 +29,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def overlay(lower: Sequence[Path], upper: Path, work: Path, point: Path, *, user: bool) -> None:
     """Mount an overlay at `point`; `lower` top first, at most 500. `user`: in a user namespace, with user.* attributes.
 
-    Raises OSError, with the kernel's words where it gives some.
+    Nothing done in it waits for the disk, fsync(2) included, and `upper` with `work` can be mounted only this once.
+    Whoever wants the files to last calls `sync_filesystem` on what `upper` lies on. Raises OSError, with the kernel's
+    words where it gives some.
     """
     opened: list[int] = []
 
@@ -49,6 +51,8 @@ def overlay(lower: Sequence[Path], upper: Path, work: Path, point: Path, *, user
             _option(context, "lowerdir+", short(path))
         _option(context, "upperdir", short(upper))
         _option(context, "workdir", short(work))
+        # Else unmounting writes out the whole filesystem below, whoever's files wait there, and so does each copy-up.
+        _option(context, "volatile")
         _configure(context, _CREATE, None, None)
         # Nothing of it is ever used on the host: what is setuid or a device inside is so only there.
         mount = _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOATIME)

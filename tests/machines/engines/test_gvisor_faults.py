@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -75,6 +77,28 @@ def test_a_file_deleted_for_a_moment_is_waited_for(layers: Lab) -> None:
     guest.background(["/usr/bin/python3", "-c", HOLD, "/root/held", "0.25"])
     time.sleep(0.1)
     assert layers.restored(layers.save(machine, guest))[1].sh("echo copy") == "copy\n"
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_kept_snapshot_is_on_the_disk_when_it_is_done(layers: Lab, memory: bool) -> None:
+    machine, guest = layers.started()
+    guest.sh(MORE)
+    saved = layers.save(machine, guest, memory=memory)
+    files = [path / "upper/root/big" for path in saved.layers if (path / "upper/root/big").exists()]
+    assert len(files) == 1
+    assert not any(unwritten(path) for path in (*files, *saved.folder.iterdir()))
+
+
+def unwritten(path: Path) -> bool:
+    """Whether a part of a file has no place on the disk yet (Documentation/filesystems/fiemap.rst)."""
+    found = bytearray(struct.pack("=QQIIII", 0, 1 << 62, 0, 0, 64, 0) + bytes(64 * 56))
+    with open(path, "rb") as file:
+        try:
+            fcntl.ioctl(file, 0xC020660B, found)
+        except OSError as error:
+            pytest.skip(f"the filesystem of {path} does not tell: {error}")
+    count = struct.unpack_from("=I", found, 20)[0]
+    return any(struct.unpack_from("=I", found, 32 + 56 * at + 40)[0] & 0x4 for at in range(count))
 
 
 def test_no_room_is_said_before_the_machine_is_touched(memory: Lab, tmp_path: Path) -> None:
