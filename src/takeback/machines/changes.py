@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,9 +97,3 @@ def between(before: Mapping[bytes, Entry], after: Mapping[bytes, Entry]) -> Chan
 def is_excluded(path: bytes) -> bool:
     """Whether a whole path is one of EXCLUDED; what is below one never comes up when that is asked first."""
     return path in EXCLUDED
-
-
-def without_excluded(paths: Iterable[tuple[bytes, Entry]]) -> dict[bytes, Entry]:
-    """Return a listing without EXCLUDED and what lies below."""
-    below = tuple(path + b"/" for path in EXCLUDED)
-    return {path: entry for path, entry in paths if path not in EXCLUDED and not path.startswith(below)}

@@ -34,6 +34,31 @@ mkdir -p tree/old/deep opaque; echo 12345 > tree/old/deep/file; echo 1 > opaque/
 """
 
 
+# Anywhere in the image, before and after a copy is made.
+EARLIER = """
+set -e
+echo '# more' >> /etc/bash.bashrc
+mkdir -p /opt/made/deep /usr/share/perl5/Debconf/deep
+echo 1 > /opt/made/deep/file
+rm -r /usr/share/zsh
+rm -r /usr/share/menu; echo a file > /usr/share/menu
+"""
+ANYWHERE = """
+set -e
+echo '# and more' >> /etc/bash.bashrc
+echo 2 > /usr/share/perl5/Debconf/deep/new
+echo '# changed' >> /usr/share/perl5/Error.pm
+chmod 700 /usr/share/dict
+rm -r /usr/share/terminfo; mkdir /usr/share/terminfo; echo x > /usr/share/terminfo/x
+rm -r /usr/share/pixmaps; ln -s misc /usr/share/pixmaps
+rm -r /usr/share/python3
+rm /usr/share/menu; mkdir -p /usr/share/menu/now/a; echo x > /usr/share/menu/now/a/folder
+mv /usr/share/perl /usr/share/perl-moved
+cp -a /usr/share/common-licenses /opt/made/deep/copied
+mkdir /usr/share/zsh
+"""
+
+
 @pytest.fixture(params=["layers", "memory"])
 def disk(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -75,6 +100,37 @@ async def test_a_diff_names_what_a_step_did_and_nothing_else(face: Face, disk: s
             assert paths(back, "deleted").keys() == paths(await copy.diff(), "added").keys()
             nothing = await box.diff()
             assert {"gone", "grown", "tree/old/deep/file"} <= paths(nothing, "added").keys()
+
+
+async def test_files_in_memory_and_in_layers_tell_the_same_of_any_change(one: Face) -> None:
+    told: list[list[Any]] = []
+    for disk in ("layers", "memory"):
+        async with await one.create(disk=disk, user="root") as box:
+            assert (await box.exec(EARLIER)).exit_code == 0
+            before = await box.snapshot()
+            async with await box.fork(lease=600) as copy:
+                assert (await copy.exec(ANYWHERE)).exit_code == 0
+                diffs = [
+                    await copy.diff(),
+                    await copy.diff(box.id),
+                    await box.diff(copy.id),
+                    await box.diff(before["id"]),
+                ]
+                diffs += [await box.diff(), await copy.diff(before["id"])]
+            told.append([{kind: _told(diff[kind]) for kind in ("added", "changed", "deleted")} for diff in diffs])
+            await box.delete_snapshot(before["id"])
+    layers, memory = told
+    assert len(layers[0]["added"]) > 100 and len(layers[0]["deleted"]) > 100 and layers[3]["added"] == set()
+    assert ("/usr/share/dict", "directory", None, None) in layers[0]["changed"]
+    assert memory == layers
+
+
+def _told(entries: list[dict[str, Any]]) -> set[tuple[str, str, int | None, int | None]]:
+    """Entries without the sizes of folders."""
+    return {
+        (one["path"], one["type"], *((None, None) if one["type"] == "directory" else (one["size"], one["oldSize"])))
+        for one in entries
+    }
 
 
 async def test_two_snapshots_and_a_restored_machine_are_compared(face: Face, world: World, disk: str) -> None:

@@ -136,6 +136,22 @@ def test_list_is_sorted_parents_first_and_follows_no_link(op: Operations, tmp_pa
     op.fails(errno.ENOENT, "list", tmp_path / "none", 1)
 
 
+def test_several_folders_are_listed_with_whole_paths_and_what_is_none_is_left_out(
+    op: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "b" / "inner" / "deep").mkdir(parents=True)
+    (tmp_path / "a").write_bytes(b"")
+    (tmp_path / "d").symlink_to("b")
+    asked = [tmp_path / "b/inner", tmp_path / "none", tmp_path / "a", tmp_path / "d", tmp_path / "b"]
+
+    def names(depth: int) -> list[str]:
+        return [os.fsdecode(one.path) for one in read_records(op("list-each", *asked, depth))]
+
+    assert names(1) == [f"{tmp_path}/b/inner/deep", f"{tmp_path}/b/inner"]
+    assert names(2) == [f"{tmp_path}/b/inner/deep", f"{tmp_path}/b/inner", f"{tmp_path}/b/inner/deep"]
+    assert {os.fsdecode(one.path) for one in read_records(op("list-each", "/", 1))} >= {"/etc", "/usr"}
+
+
 def test_mkdir_with_and_without_parents(op: Operations, tmp_path: Path) -> None:
     op.fails(errno.ENOENT, "mkdir", tmp_path / "a" / "b", 0)
     op("mkdir", tmp_path / "a" / "b", 1)

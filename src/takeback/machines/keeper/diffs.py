@@ -15,7 +15,7 @@ from typing import Any
 from takeback.errors import InvalidRequest, SandboxNotFound, SnapshotNotFound
 from takeback.machines.changes import Changes, between
 from takeback.machines.keeper import listings, snapshots
-from takeback.machines.keeper.listings import Listing
+from takeback.machines.keeper.listings import Listing, alike
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
 from takeback.machines.model import SandboxRecord, SnapshotRecord
@@ -60,7 +60,7 @@ async def changes(call: Call, before: _Side, after: _Side) -> Changes:
         if holder is None:
             return await asyncio.to_thread(compare, old, new)
         return await holder.undisturbed(compare, old, new)
-    return between(await _listing(call, before), await _listing(call, after))
+    return between(*await asyncio.to_thread(alike, await _listing(call, before), await _listing(call, after)))
 
 
 def _named(call: Call, named: Mapping[str, Any]) -> _Side:
@@ -119,7 +119,7 @@ async def _of_birth(call: Call, life: Life) -> Listing:
         return noted
     record = life.record
     if not record.generation:
-        return await asyncio.to_thread(listings.of_folder, Path(record.base.root))
+        return listings.of_base(life)
     for one in (record.born_of, record.made_from):
         try:
             if one is not None:

@@ -26,6 +26,7 @@ from takeback.errors import (
     TakebackError,
 )
 from takeback.machines import wire
+from takeback.machines.changes import Entry
 from takeback.machines.channel.flows import Following
 from takeback.machines.channel.frames import Fields
 from takeback.machines.channel.link import Link
@@ -40,7 +41,7 @@ _ANSWER = 64 << 20
 _SAID = 16 << 10
 _LENGTH = struct.Struct("<I")
 _TYPES = {"f": "file", "d": "directory", "l": "symlink"}
-_PATH, _TYPE, _SIZE, _MODE, _MTIME, _UID, _GID, _TARGET, _OWNER, _GROUP = range(1, 11)
+_PATH, _TYPE, _SIZE, _MODE, _MTIME, _UID, _GID, _TARGET, _OWNER, _GROUP, _CTIME = range(1, 12)
 
 
 async def _run(call: Call, op: str, *words: str, reads: bool = False, writes: bool = False) -> bytes:
@@ -150,11 +151,26 @@ def error_of(said: bytes, path: str) -> TakebackError:
 
 def records(raw: bytes) -> Iterator[dict[str, Any]]:
     """Give the stat records in an answer as callers see them."""
+    for fields in _fields(raw):
+        yield _record(fields)
+
+
+def entries(raw: bytes) -> Iterator[tuple[bytes, Entry, int]]:
+    """Give path, entry and ctime in nanoseconds of the stat records in an answer."""
+    for fields in _fields(raw):
+        kind = _TYPES.get(fields.text(_TYPE), "other")
+        size = fields.number(_SIZE) if kind == "file" else 0
+        mode, target = modes.S_IMODE(fields.number(_MODE)), fields.text(_TARGET)
+        found = Entry(kind, size, mode, fields.number(_UID), fields.number(_GID), fields.number(_MTIME), target)
+        yield fields.data(_PATH), found, fields.number(_CTIME)
+
+
+def _fields(raw: bytes) -> Iterator[Fields]:
     at = 0
     while at < len(raw):
         (length,) = _LENGTH.unpack_from(raw, at)
         at += _LENGTH.size
-        yield _record(Fields(raw[at : at + length]))
+        yield Fields(raw[at : at + length])
         at += length
 
 

@@ -157,7 +157,11 @@ int files_main(int argc, char **argv) {
         file_stat(path);
     else if (!strcmp(operation, "list") && argc == 3)
         file_list(path, file_number(argv[2], 10));
-    else if (!strcmp(operation, "mkdir") && argc == 3)
+    else if (!strcmp(operation, "list-each") && argc >= 3) {
+        uint64_t depth = file_number(argv[argc - 1], 10);
+        argv[argc - 1] = NULL;
+        file_list_each(argv + 1, depth);
+    } else if (!strcmp(operation, "mkdir") && argc == 3)
         file_mkdir(path, flag(argv[2]));
     else if (!strcmp(operation, "remove") && argc == 3)
         file_remove(path, flag(argv[2]));

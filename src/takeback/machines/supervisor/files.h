@@ -39,6 +39,7 @@ int open_parent(int root, const char *path, bool make, const char **last);
 
 void file_stat(const char *path);
 void file_list(const char *path, uint64_t depth);
+void file_list_each(char **paths, uint64_t depth); /* with whole paths */
 void file_remove(const char *path, bool recursive);
 void file_pack(const char *path, char **exclude);
 void file_unpack(const char *path);

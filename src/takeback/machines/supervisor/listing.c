@@ -9,7 +9,7 @@
 #include "files.h"
 #include "wire.h"
 
-enum { R_PATH = 1, R_TYPE, R_SIZE, R_MODE, R_MTIME_NS, R_UID, R_GID, R_TARGET, R_OWNER, R_GROUP };
+enum { R_PATH = 1, R_TYPE, R_SIZE, R_MODE, R_MTIME_NS, R_UID, R_GID, R_TARGET, R_OWNER, R_GROUP, R_CTIME_NS };
 
 static char type_letter(mode_t mode) {
     switch (mode & S_IFMT) {
@@ -23,6 +23,10 @@ static char type_letter(mode_t mode) {
     }
 }
 
+static uint64_t nanoseconds(const struct timespec *time) {
+    return (uint64_t)(time->tv_sec * 1000000000LL + time->tv_nsec);
+}
+
 static void record(int folder, const char *name, const char *shown, const struct stat *status) {
     struct body body = {0};
     char type = type_letter(status->st_mode), target[PATH_MAX];
@@ -31,7 +35,7 @@ static void record(int folder, const char *name, const char *shown, const struct
     put_field(&body, R_TYPE, &type, 1);
     put_u64(&body, R_SIZE, (uint64_t)status->st_size);
     put_u64(&body, R_MODE, status->st_mode & 07777);
-    put_u64(&body, R_MTIME_NS, (uint64_t)(status->st_mtim.tv_sec * 1000000000LL + status->st_mtim.tv_nsec));
+    put_u64(&body, R_MTIME_NS, nanoseconds(&status->st_mtim));
     put_u64(&body, R_UID, status->st_uid);
     put_u64(&body, R_GID, status->st_gid);
     if (type == 'l') {
@@ -40,6 +44,7 @@ static void record(int folder, const char *name, const char *shown, const struct
     }
     put_text(&body, R_OWNER, owner_name(status->st_uid));
     put_text(&body, R_GROUP, group_name(status->st_gid));
+    put_u64(&body, R_CTIME_NS, nanoseconds(&status->st_ctim));
     if (body.failed)
         file_fail(ENOMEM, shown);
     store_u32(length, (uint32_t)body.length);
@@ -61,7 +66,7 @@ static char *joined(const char *folder, const char *name) {
     if (!path)
         file_fail(ENOMEM, name);
     memcpy(path, folder, length);
-    if (length)
+    if (length && path[length - 1] != '/')
         path[length++] = '/';
     strcpy(path + length, name);
     return path;
@@ -98,6 +103,18 @@ void file_list(const char *path, uint64_t depth) {
     if (depth > 0)
         list_folder(fd, "", depth);
     close(fd);
+}
+
+void file_list_each(char **paths, uint64_t depth) {
+    for (; *paths && depth > 0; paths++) {
+        int fd = open(*paths, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+            file_fail(errno, *paths);
+        if (fd < 0)
+            continue; /* gone since it was seen */
+        list_folder(fd, *paths, depth);
+        close(fd);
+    }
 }
 
 static void remove_in(int folder, const char *name, const char *shown) {
