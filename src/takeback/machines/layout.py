@@ -42,6 +42,10 @@ class MachinesDir:
         return self.root / "engine-state"
 
     @property
+    def forks(self) -> Path:
+        return self.root / "forks"
+
+    @property
     def layers(self) -> Path:
         return self.root / "layers"
 
