@@ -34,6 +34,10 @@ class MachinesDir:
         return self.root / "keeper.json"
 
     @property
+    def spaces(self) -> Path:
+        return self.root / "namespaces.json"
+
+    @property
     def engine(self) -> Path:
         return self.root / "engine"
 

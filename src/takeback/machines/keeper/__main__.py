@@ -17,7 +17,7 @@ from pathlib import Path
 
 from takeback._version import VERSION
 from takeback.errors import Busy
-from takeback.host import atomic, locks, proc, process, unix
+from takeback.host import atomic, locks, proc, process, spaces, unix
 from takeback.machines.keeper import (
     diffs,
     engines,
@@ -92,6 +92,8 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None
     loop.add_signal_handler(signal.SIGCHLD, keeper.reap)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, keeper.end, signal.Signals(number).name)
+    if proc.users_here() == 1:  # an ordinary user's, made for it: the next keeper is to find them
+        spaces.write(directory.spaces)
     await keeper.recover()
     server = Server(keeper, OPERATIONS)
     keeper.in_use = lambda: server.calls > 0
@@ -112,9 +114,8 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None
 
 
 def _me() -> dict[str, object]:
-    spaces = {name: os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user")}
     me = proc.myself()
-    return {"version": VERSION, "pid": me.pid, "start": me.start, "namespaces": spaces}
+    return {"version": VERSION, "pid": me.pid, "start": me.start, "namespaces": spaces.mine()}
 
 
 def _say(ready: int, word: str) -> None:

@@ -366,6 +366,8 @@ class Life:
                     self._set(SandboxState.PAUSED)
                 elif self.record.state == SandboxState.STARTING:
                     await self._lose("it had not yet started when its keeper was killed")
+                elif state == State.LOST:
+                    await self._lose("its processes ended with the boot, or the namespaces, that they were started in")
                 else:
                     await self._lose(f"it had ended when a keeper looked for it again ({state.value})")
             except TakebackError as error:
