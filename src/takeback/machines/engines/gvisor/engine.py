@@ -26,7 +26,7 @@ from takeback.machines.engine import (
     State,
     Usage,
 )  # fmt: skip
-from takeback.machines.engines.gvisor import checks, containers, header, limits, lower, room, snapshots, spec
+from takeback.machines.engines.gvisor import cgroups, checks, containers, header, limits, lower, room, snapshots, spec
 from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers
 from takeback.machines.engines.gvisor.disk import Disks
@@ -37,7 +37,10 @@ from takeback.machines.layout import MachinesDir
 NAME = "gvisor"
 _FORK = "fork"  # what a copy is prepared for: its source, in the moment it is saved
 _NO_RULES = "there is no interface but loopback inside; the rules are those of the relay outside"
-_UNBOUNDED = "no cgroups can be made here: the processor is not bounded, memory only as far as the keeper watches it"
+_WATCHED = "the keeper watches memory, ten times a second when near its bound, and ends a machine that is over it"
+_DISK_WATCHED = (
+    "no quota of the filesystem is used: the keeper watches changed files, and pauses a machine over its disk"
+)
 _STATES = {
     Phase.STARTING: State.STOPPED,
     Phase.CREATED: State.CREATED,
@@ -56,7 +59,7 @@ class GVisor:
         data.layers.mkdir(mode=0o700, exist_ok=True)
         self._runsc = Runsc(binary, data.engine_state)
         self._disks = Disks(data.layers)
-        self._cgroups = limits.find(room.own_name(data.root))
+        self._cgroups = cgroups.find(room.own_name(data.root))
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
         self._scratch = room.Scratch(data.root)
         self._looked_around = False
@@ -67,8 +70,12 @@ class GVisor:
         return EngineVersion(NAME, self._runsc.version(), self._platform)
 
     def capabilities(self) -> Capabilities:
-        bounded = "" if self._cgroups.usable else _UNBOUNDED
-        return Capabilities(network_rules=_NO_RULES, limits=bounded, layers=self._disks.problem())
+        bounded = self._cgroups.lacking
+        if not self._cgroups.usable:
+            bounded = f"{bounded}; {_WATCHED}"
+        return Capabilities(
+            network_rules=_NO_RULES, limits=bounded, disk=_DISK_WATCHED, layers=self._disks.problem()
+        )  # fmt: skip
 
     def prepare(self, machine: Machine, saved: Saved | None = None) -> None:
         with self._working(machine):
