@@ -49,6 +49,7 @@ class Client:
         prices: Prices | None = None,
         stored_limit: int = 0,
         environ: Mapping[str, str] | None = None,
+        platform: str = "",
     ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
@@ -56,6 +57,7 @@ class Client:
         self.prices = prices or Prices()
         self.stored_limit = stored_limit
         self.environ = dict(environ or {})
+        self.platform = platform  # how a keeper that is started here has programs run; empty: as its engine finds best
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,6 +115,8 @@ class Client:
             argv = [*around, sys.executable, "-P", "-m", "takeback.machines.keeper", "--ready", str(writer)]
             if self.idle_seconds is not None:
                 argv += ["--idle-seconds", str(self.idle_seconds)]
+            if self.platform:
+                argv += ["--platform", self.platform]
             # Where this very takeback came from: the caller may have a path of its own to it.
             source = os.fspath(Path(__file__).resolve().parents[3])
             proxies = {name: text for name, text in self.environ.items() if name.upper() in _PROXIES}

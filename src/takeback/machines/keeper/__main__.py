@@ -1,4 +1,4 @@
-"""Start the keeper of a data directory: `python -m takeback.machines.keeper [--ready FD] DATA/machines`.
+"""Start the keeper of a data directory: `python -m takeback.machines.keeper [OPTIONS] DATA/machines`.
 
 Does not cover: who starts it and in which namespaces (the client's `connect`).
 """
@@ -62,13 +62,14 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ready", type=int, default=-1)
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
+    parser.add_argument("--platform", default="")
     parser.add_argument("root", type=Path)
     asked = parser.parse_args(argv)
     logs.set_up()
     directory = MachinesDir(asked.root)
     try:
         with locks.held(directory.lock, what="keeper", wait=0):
-            asyncio.run(_keep(directory, asked.ready, asked.idle_seconds))
+            asyncio.run(_keep(directory, asked.ready, asked.idle_seconds, asked.platform))
     except Busy:
         _say(asked.ready, "busy")
     except BaseException as error:
@@ -78,14 +79,14 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None:
+async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platform: str) -> None:
     # Orphans of the engine come to us: it takes a second to delete a sandbox whose processes nobody waits for.
     process.become_subreaper()
     loop = asyncio.get_running_loop()
     search = os.environ.get("PATH", os.defpath)
     keeper = Keeper(
         directory,
-        lambda name, place: engines.make(name, place, search),
+        lambda name, place: engines.make(name, place, search, platform),
         idle_seconds=idle_seconds,
         upstream=read_upstream(os.environ),
     )

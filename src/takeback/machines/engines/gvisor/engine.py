@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
@@ -52,9 +53,14 @@ _STATES = {
 class GVisor:
     """Implements `machines.engine.Engine`; `control=False` drives runsc by its command line only."""
 
-    def __init__(self, binary: Path, data: MachinesDir, *, platform: str = "systrap", control: bool = True) -> None:
+    `platform` is how programs are run, or asked for it when the first machine is made: finding out takes a moment.
+    """
+
+    def __init__(
+        self, binary: Path, data: MachinesDir, *, platform: str | Callable[[], str] = "systrap", control: bool = True
+    ) -> None:
         self._data = data
-        self._platform = platform
+        self._chosen = platform
         data.engine_state.mkdir(mode=0o700, parents=True, exist_ok=True)
         data.layers.mkdir(mode=0o700, exist_ok=True)
         self._runsc = Runsc(binary, data.engine_state)
@@ -65,6 +71,10 @@ class GVisor:
         self._looked_around = False
         self._busy: set[str] = set()
         self._lock = threading.Lock()
+
+    @cached_property
+    def _platform(self) -> str:
+        return self._chosen if isinstance(self._chosen, str) else self._chosen()
 
     def version(self) -> EngineVersion:
         return EngineVersion(NAME, self._runsc.version(), self._platform)
