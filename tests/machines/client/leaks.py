@@ -120,4 +120,6 @@ def settle(root: Path, patience: float = 20.0) -> tuple[dict[int, str], set[str]
             break
         time.sleep(0.05)
     end_keeper(root)
+    while processes(root) and time.monotonic() < until:  # PID 1 of an ordinary user's namespaces looks now and then
+        time.sleep(0.02)
     return processes(root), mounts(root), files(root)

@@ -50,6 +50,7 @@ class Keeper:
         self.meter = Meter(directory.root / "meter.json")
         self.previews = Previews()
         self.over = asyncio.Event()
+        self.began = asyncio.Event()  # some sandbox runs, or does so again
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
         self._upstream = upstream
@@ -113,6 +114,7 @@ class Keeper:
         network = networks.of(record.id, folder, rules, self._upstream, lambda: steps[-1])
         life = Life(record, self.engine(record.engine), self.registry, self.now_ns, network)
         life.steps = steps
+        life.began = self.began
         return life
 
     async def discard(self, life: Life) -> dict[str, Any]:

@@ -57,6 +57,8 @@ async def _found(life: Life) -> dict[str, Any]:
     try:
         if life.record.state == SandboxState.STOPPED:
             await life.restart()
+        elif life.record.held:
+            raise life.stopped()
         elif life.record.state == SandboxState.PAUSED:
             try:
                 await life.wake()

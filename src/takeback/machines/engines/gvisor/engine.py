@@ -25,6 +25,7 @@ from takeback.machines.engine import (
     MachineSpec,
     Saved,
     State,
+    Strain,
     Usage,
 )  # fmt: skip
 from takeback.machines.engines.gvisor import cgroups, checks, containers, header, limits, lower, room, snapshots, spec
@@ -32,6 +33,7 @@ from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers
 from takeback.machines.engines.gvisor.disk import Disks
 from takeback.machines.engines.gvisor.forks import Forks
+from takeback.machines.engines.gvisor.growth import Growth
 from takeback.machines.engines.gvisor.runsc import Runsc
 from takeback.machines.layout import MachinesDir
 
@@ -51,7 +53,7 @@ _STATES = {
 
 
 class GVisor:
-    """Implements `machines.engine.Engine`; `control=False` drives runsc by its command line only."""
+    """Implements `machines.engine.Engine`; `control=False` drives runsc by its command line only.
 
     `platform` is how programs are run, or asked for it when the first machine is made: finding out takes a moment.
     """
@@ -68,6 +70,7 @@ class GVisor:
         self._cgroups = cgroups.find(room.own_name(data.root))
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
         self._scratch = room.Scratch(data.root)
+        self._growth = Growth(self._disks)
         self._looked_around = False
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -239,6 +242,12 @@ class GVisor:
             return 0.0
         return record.cpu_before + containers.cpu_seconds(record.current)
 
+    def strain(self, machine: Machine) -> Strain:
+        record = self._record(machine)
+        if record is None or record.current is None or not record.here() or not containers.alive(record.current):
+            return Strain()
+        return self._growth.strain(machine.spec, record.current)
+
     def layers(self, of: Machine | Saved, *, born: bool = False) -> tuple[Path, ...] | None:
         if isinstance(of, Saved):
             return tuple(place / "upper" for place in of.layers) or None
@@ -295,6 +304,7 @@ class GVisor:
             for entry in self._scratch.abandoned():
                 room.clear(entry)
                 removed.append(f"{entry.name} of a data directory that is gone")
+        self._growth.forget(uppers)
         if not unread:  # else a layer that is needed might be taken away
             removed += [f"disk layer {name}" for name in self._disks.sweep(uppers)]
         return tuple(removed)
