@@ -25,16 +25,21 @@ from takeback.machines.cost import Prices
 _SECTIONS = ("checkpoint",)
 _USER_SECTIONS = ("checkpoint", "machines", "prices")  # sandboxes belong to a user, not to a project
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_PLATFORMS = ("systrap", "ptrace", "kvm")
 _SIZES = {"max_size", "max_file", "tree_bytes"}
 _CHOICES = {"store": ("private", "repository")}
 
 
 @dataclass(frozen=True)
 class MachinesSettings:
-    """What the user says about sandboxes: prices, and how many bytes all snapshots may hold (0: no limit)."""
+    """What the user says about sandboxes: prices, how many bytes all snapshots may hold (0: no limit), and how the
+
+    engine shall run programs (empty: as it finds best).
+    """
 
     prices: Prices = field(default_factory=Prices)
     stored: int = 0
+    platform: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,20 @@ def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
     settings, machines = _read(user, FilesSettings(), _USER_SECTIONS)
     if root is not None:
         settings, _ = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings, _SECTIONS)
+    machines = _of_environment(environ, machines)
     return Config(_data_dir(environ, home), os.fsencode(home), user, settings, machines)
+
+
+def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> MachinesSettings:
+    platform = environ.get("TAKEBACK_PLATFORM")
+    if not platform:
+        return machines
+    if platform not in _PLATFORMS:
+        raise BadSetting(
+            file="environment", line="TAKEBACK_PLATFORM", problem=f"it cannot be {platform!r}",
+            nearest=f"one of {', '.join(_PLATFORMS)}",
+        )  # fmt: skip
+    return replace(machines, platform=platform)
 
 
 def _data_dir(environ: Mapping[str, str], home: str) -> Path:
@@ -113,9 +131,16 @@ def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tup
 def _set_machines(
     path: Path, text: str, machines: MachinesSettings, section: str, key: str, value: Any
 ) -> MachinesSettings:
-    known = {one.name for one in fields(Prices)} if section == "prices" else {"stored"}
+    known = {one.name for one in fields(Prices)} if section == "prices" else {"stored", "platform"}
     if key not in known:
         _unknown(path, text, key, "key", known)
+    if (section, key) == ("machines", "platform"):
+        if value not in _PLATFORMS:
+            raise BadSetting(
+                file=os.fspath(path), line=_line(text, key), problem=f"`{key}` cannot be {value!r}",
+                nearest=f"one of {', '.join(_PLATFORMS)}",
+            )  # fmt: skip
+        return replace(machines, platform=value)
     if section == "machines":
         value = _size(value) if isinstance(value, str) else value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -8,7 +8,8 @@
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     │   ├── CannotSave  SnapshotMismatch
-    │   ├── NameTaken  NotPaused  SandboxPaused  SandboxStopped  ProcessRunning  ProcessLimit  OtherKeeper
+    │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
+    │   ├── OtherKeeper
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
@@ -283,6 +284,13 @@ class SandboxPaused(Refused):
     kind = "sandbox-paused"
     message = "sandbox {id} is paused and does not wake by itself"
     hint = "wake it first, or make it with auto_wake=True"
+
+
+class SandboxHeld(Refused):
+    kind = "sandbox-held"
+    http_status = 507
+    message = "sandbox {id} is paused: {why}"
+    hint = "`takeback sandbox wake` lets it go on: remove files then, or stop what writes; else delete it"
 
 
 class SandboxStopped(Refused):

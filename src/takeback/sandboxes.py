@@ -40,13 +40,15 @@ def client(*, report: Report | None = None) -> Client:
     """
     config = configs.load(os.environ)
     data = config.data
-    setup = Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath))
+    platform = config.machines.platform
+    setup = Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath), platform=platform)
     return Client(
         data,
         prepare=preparation(setup, report or _to_terminal),
         environ=os.environ,
         prices=config.machines.prices,
         stored_limit=config.machines.stored,
+        platform=platform,
     )
 
 

@@ -204,6 +204,40 @@ def test_gc_makes_room_on_a_full_disk(repo: Project, disk: Disk) -> None:
     assert last.changes() == []
 
 
+@pytest.mark.parametrize(("count", "kept", "size"), [(6, 1, 900_000), (6, 3, 900_000), (10, 8, 1_000_000)])
+def test_gc_makes_room_where_not_a_byte_is_left(repo: Project, disk: Disk, count: int, kept: int, size: int) -> None:
+    """The last case has no room either for the new pack that git makes before it removes the old."""
+    for number in range(count):
+        repo.write("data/blob.bin", _noise(size))
+        repo.checkpoint("-m", str(number))
+    last = repo.moment()
+    disk.fill(0)
+    assert disk.free == 0
+    result = repo.tb("gc", "--keep", str(kept))
+    assert (result["kept"], len(result["removed"])) == (kept, count - kept)
+    assert disk.free > size // 2
+    assert _temps(repo.home) == []
+    disk.empty()
+    id = repo.checkpoint()
+    damage(repo)
+    repo.tb("restore", id, "--yes")
+    assert last.changes() == []
+    assert [one for one in doctor_says(repo) if not one.startswith("disk:")] == []
+
+
+def test_room_for_gc_is_set_aside_while_there_is_plenty(repo: Project, disk: Disk) -> None:
+    reserve = disk.path / "reserve"
+    disk.fill(5 << 20)
+    repo.checkpoint()
+    assert not reserve.exists()
+    disk.empty()
+    repo.checkpoint()
+    assert os.stat(reserve).st_blocks * 512 == os.stat(reserve).st_size == 4 << 20
+    disk.fill(0)
+    repo.tb("gc")
+    assert not reserve.exists()
+
+
 @pytest.fixture
 def small_project(tmp_path: Path, home: Home) -> Iterator[tuple[Disk, Project]]:
     """A project that lies on a tiny filesystem."""

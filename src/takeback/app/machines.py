@@ -14,8 +14,9 @@ from takeback.model import Finding
 
 def setup(*, mirror: str = "") -> Setup:
     """Return what looks at, and brings, the things that machines need. Raises BadSetting, CannotRead."""
-    data = configs.load(os.environ).data
-    return Setup(MachinesDir(data / "machines"), os.environ.get("PATH", os.defpath), mirror)
+    config = configs.load(os.environ)
+    machines = MachinesDir(config.data / "machines")
+    return Setup(machines, os.environ.get("PATH", os.defpath), mirror, config.machines.platform)
 
 
 def findings() -> list[Finding]:

@@ -14,7 +14,7 @@ from typing import Self
 from takeback import config as configs
 from takeback.app.finding import below, here, place_of
 from takeback.errors import Damaged, NoProject, OutsideProject, UnknownId, UsageError
-from takeback.files import operation, steps, views
+from takeback.files import operation, reserve, steps, views
 from takeback.files import place as places
 from takeback.files.layout import DataDir, ProjectDir
 from takeback.files.place import Place
@@ -116,6 +116,8 @@ class Opened:
             self._w.refresh()
         with self._w.locked(what):
             operation.recover(self._w, self._recorder)
+            if what != "gc":
+                reserve.keep(self._w.project.path.parents[1])
             yield
 
     def _paused_until(self) -> int:

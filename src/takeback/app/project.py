@@ -15,9 +15,9 @@ from takeback.app.opened import PAUSE
 from takeback.app.stepping import Stepping
 from takeback.errors import HomeDirectory, NoProject, NothingToDo, UsageError
 from takeback.files import checkpoint as checkpoints
+from takeback.files import reserve, views
 from takeback.files import restore as restores
 from takeback.files import undo as undos
-from takeback.files import views
 from takeback.files.plan import Snapshot
 from takeback.files.scan import Progress
 from takeback.model import Change, Checkpoint, CheckpointResult, Event, Finding, GcResult, RestoreResult, Status, Usage
@@ -182,6 +182,9 @@ class Project(Stepping):
         """Remove old checkpoints and what only they held; the newest stay, and those a step can be undone with."""
         from takeback.files import gc
 
+        data = self._w.project.path.parents[1]
+        if not dry_run and reserve.needed(data):
+            reserve.give_up(data)  # forgetting a checkpoint is a write too; the next command sets it aside anew
         with self._working("gc"):
             return gc.collect(
                 self._w, self._recorder, fold(self._store.events()), keep=keep, older_than_s=older_than_s,

@@ -66,11 +66,17 @@ def command(face: Face, image: str, no_image: bool, mirror: str, check: bool, ye
         steps.end()
     engine, found = ready.engine, ready.image
     made = {name: round(seconds, 3) for name, seconds in ready.made}
-    shown = {"name": "runsc", "version": str(engine.build), "path": str(engine.path), "own": engine.own}
+    shown = {
+        "name": "runsc", "version": str(engine.build), "path": str(engine.path), "own": engine.own,
+        "platform": ready.platform.name,
+    }  # fmt: skip
     inside = found and {"name": found.name, "version": found.version, "rootfs": str(found.rootfs)}
     face.answer(jsonable.document(engine=shown, image=inside, made=made))
     size = format_size(engine.path.stat().st_size)
-    face.say(f"engine: runsc {engine.build}, {size}, {_ago(made, 'engine')}: {printable(str(engine.path))}")
+    face.say(
+        f"engine: runsc {engine.build} on {printable(str(ready.platform))}, {size}, {_ago(made, 'engine')}:"
+        f" {printable(str(engine.path))}"
+    )
     if found is not None:
         name = " ".join(filter(None, ("directory" if found.name == str(found.rootfs) else found.name, found.version)))
         size = _size(found.rootfs.parent)

@@ -6,10 +6,11 @@ Does not cover: the timeline's events, which stay; an undo that needs a removed 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from takeback.errors import Damaged
+from takeback.errors import Damaged, DiskFull, GitFailed
 from takeback.files import cursor as cursors
-from takeback.files import gitparts, tree
+from takeback.files import gitparts, leftovers, tree
 from takeback.files.anchor import release
 from takeback.files.checkpoint import read_parts
 from takeback.files.plan import Snapshot
@@ -20,6 +21,7 @@ from takeback.model import Checkpoint, GcResult, Usage
 from takeback.store.base import TimelineStore
 from takeback.timeline.fold import Scope, Timeline
 
+_REPACK = ("repack", "-a", "-d", "-q", "--window=5", "--depth=20")
 _STEPS = 20  # so many of a worktree's newest steps can always be undone and redone
 
 
@@ -104,10 +106,46 @@ def _repack(w: Workspace, recorder: Recorder) -> None:
     try:
         w.store.run("pack-refs", "--all", "--prune")
         _release_packs(w)
-        w.store.run("repack", "-a", "-d", "-q", "--window=5", "--depth=20")
+        try:
+            w.store.run(*_REPACK)
+        except GitFailed as error:
+            if not leftovers.disk_is_full(error, w.project.store):
+                raise
+            _without_room(w)
         w.store.run("prune", "--expire=now")
     finally:
         delete_refs(w, [f"{REF}cursor/{number}" for number in range(len(bases))])
+
+
+def _without_room(w: Workspace) -> None:
+    """Free what can be freed without writing: git makes the new pack before it removes the old ones.
+
+    What is left in packs that hold something needed too stays until a `gc` that finds room. Raises DiskFull when
+    nothing could be freed.
+    """
+    before = folder_size(w.project.store)
+    leftovers.clean_store(w)
+    w.store.run("prune", "--expire=now")
+    lines = w.store.run("rev-list", "--objects", "--all").splitlines()
+    wanted = {line.split(b" ")[0] for line in lines}
+    folder = os.path.join(w.project.store, b"objects", b"pack")
+    for name in os.listdir(folder):
+        stem, suffix = os.path.splitext(os.path.join(folder, name))
+        if suffix == b".idx" and not os.path.exists(stem + b".keep"):
+            with open(stem + suffix, "rb") as index:
+                held = {line.split(b" ")[1] for line in w.store.run("show-index", stdin=index).splitlines()}
+            if not held & wanted:
+                for part in (b".idx", b".pack", b".rev"):  # the index first: git looks for that
+                    with suppress(FileNotFoundError):
+                        os.unlink(stem + part)
+    try:
+        w.store.run(*_REPACK)
+    except GitFailed as error:
+        if not leftovers.disk_is_full(error, w.project.store):
+            raise
+        leftovers.clean_store(w)
+        if folder_size(w.project.store) >= before:
+            raise DiskFull(path=os.fsdecode(w.project.store)) from error
 
 
 def _cursor_objects(w: Workspace) -> list[str]:

@@ -1,4 +1,4 @@
-"""What this machine is and lets its users do: the system's name, namespaces, control groups.
+"""What this machine is and lets its users do: the system's name, namespaces, overlays.
 
 Does not cover: what is installed on it (`apt`, `tools`).
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 
 from takeback.host import tools
 
-_CGROUPS = Path("/sys/fs/cgroup")
 _ASK_SECONDS = 15.0
 # When we are killed, unshare is, and with it all that it started: nothing writes on into what the next one clears.
 _WITH_US = ("setpriv", "--pdeathsig", "KILL")
@@ -81,23 +80,6 @@ def overlay_problem(folder: Path) -> str:
     )
     code, said = tools.ask([*own_namespaces(), "sh", "-c", script, "sh", os.fspath(folder)], timeout=_ASK_SECONDS)
     return "" if code == 0 else (said.strip() or f"the trial ended with {code}")
-
-
-def limits_problem() -> str:
-    """Return why the memory and processors of a process of ours cannot be bounded by the kernel, or an empty string."""
-    if os.path.exists(_CGROUPS / "cgroup.controllers"):
-        group = next((line[3:] for line in _read(Path("/proc/self/cgroup")).splitlines() if line[:3] == "0::"), "/")
-        place = _CGROUPS / group.lstrip("/") if not is_root() else _CGROUPS
-        missing = {"memory", "cpu"} - set(_read(place / "cgroup.controllers").split())
-        if missing:
-            return f"control groups (v2) without {' and '.join(sorted(missing))} for this user"
-        return "" if os.access(place, os.W_OK) else f"this user may not make groups in {place}"
-    for controller in ("memory", "cpu"):
-        if not os.path.isdir(_CGROUPS / controller):
-            return f"no control group for {controller} is mounted"
-        if not os.access(_CGROUPS / controller, os.W_OK):
-            return f"this user may not make groups in {_CGROUPS / controller}"
-    return ""
 
 
 def _read(path: Path) -> str:

@@ -41,12 +41,13 @@ class Prices:
 
 @dataclass(frozen=True)
 class Used:
-    """What was used: CPU in seconds, memory in byte-seconds, stored in byte-seconds, sent in bytes."""
+    """What was used: CPU in seconds, memory and stored in byte-seconds, sent and received outside in bytes."""
 
     cpu_s: float = 0.0
     memory_byte_s: float = 0.0
     stored_byte_s: float = 0.0
     sent: int = 0
+    received: int = 0
 
     def __add__(self, other: Used) -> Used:
         return Used(
@@ -54,6 +55,7 @@ class Used:
             self.memory_byte_s + other.memory_byte_s,
             self.stored_byte_s + other.stored_byte_s,
             self.sent + other.sent,
+            self.received + other.received,
         )
 
     def to_dict(self) -> dict[str, float | int]:
@@ -63,6 +65,7 @@ class Used:
             "memoryGiBHours": round(self.memory_byte_s / (_GIB * _HOUR), 9),
             "storedGBMonths": round(self.stored_byte_s / (_GB * _MONTH), 9),
             "sentBytes": self.sent,
+            "receivedBytes": self.received,
         }
 
 

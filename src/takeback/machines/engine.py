@@ -48,6 +48,7 @@ class Capabilities:
     network_rules: str = ""
     ordinary_user: str = ""
     limits: str = ""  # memory, CPU and pids bounded by the host
+    disk: str = ""  # changed files bounded by the host: the guest gets ENOSPC
     layers: str = ""  # machines of the disk kind LAYERS
 
 
@@ -119,6 +120,23 @@ class Usage:
     memory: int
     disk: int
     processes: int = 0
+
+
+@dataclass(frozen=True)
+class Strain:
+    """What a machine has of what only its keeper bounds, all in bytes; a bound of 0: something else holds it to it.
+
+    `disk` are its changed files on the host, `room` of `whole` is what is left of the filesystem they lie on, `written`
+    what the machine ever made the kernel write, to be compared with what it was before.
+    """
+
+    memory: int = 0
+    memory_bound: int = 0
+    disk: int = 0
+    disk_bound: int = 0
+    room: int = 0
+    whole: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True)
@@ -196,6 +214,9 @@ class Engine(Protocol):
 
     def usage(self, machine: Machine) -> Usage:
         """Return what it used; zeros when it does not run."""
+
+    def strain(self, machine: Machine) -> Strain:
+        """Return how near a running machine is to the bounds its keeper must hold it to; to be asked every second."""
 
     def cpu_seconds(self, machine: Machine) -> float:
         """Return the processor time it used since it was started here: as in `usage`, and in no time."""

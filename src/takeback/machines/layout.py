@@ -34,12 +34,20 @@ class MachinesDir:
         return self.root / "keeper.json"
 
     @property
+    def spaces(self) -> Path:
+        return self.root / "namespaces.json"
+
+    @property
     def engine(self) -> Path:
         return self.root / "engine"
 
     @property
     def engine_state(self) -> Path:
         return self.root / "engine-state"
+
+    @property
+    def forks(self) -> Path:
+        return self.root / "forks"
 
     @property
     def layers(self) -> Path:

@@ -115,6 +115,7 @@ class SandboxRecord:
     last_snapshot: str | None = None  # the one taken or restored last
     born_of: str | None = None  # the snapshot its machine was started from
     trial_ns: int = 0  # a copy made to try something in: when it is deleted unless it was kept
+    held: str = ""  # why its keeper paused it: it waits for somebody to wake it, by name
     replaces: str = ""  # the id of the one whose place it takes, until that one is deleted
     replaced: tuple[str, ...] = ()  # the ids of those whose place it took, oldest first
 
@@ -172,6 +173,7 @@ class SandboxRecord:
             "endsAt": lease,
             "stopReason": self.stop_reason,
             "lost": self.lost,
+            "pausedBecause": self.held or None,
             "diskKept": bool(self.kept),
             "chargedMicros": 0,
             "heldMicros": 0,

@@ -17,6 +17,8 @@ from takeback.errors import NeedsLinux, TakebackError
 from takeback.host import system
 from takeback.machines import making
 from takeback.machines.engines import install
+from takeback.machines.engines.gvisor import cgroups, platforms
+from takeback.machines.engines.gvisor.platforms import Choice
 from takeback.machines.engines.install import Found
 from takeback.machines.images import catalogue
 from takeback.machines.images.base import Image, ImageSource
@@ -30,24 +32,30 @@ class Ready:
     """What `ensure` found or brought; `made` names what was not there before, with seconds."""
 
     engine: Found
+    platform: Choice
     image: Image | None
     made: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
 class Setup:
-    """`search` is the caller's PATH, `mirror` a Debian mirror for machines whose apt knows none."""
+    """`search` is the caller's PATH, `mirror` a Debian mirror for machines whose apt knows none.
+
+    `platform` is how the user wants the engine to run programs, empty: as it finds best.
+    """
 
     machines: MachinesDir
     search: str
     mirror: str = ""
+    platform: str = ""
     clock: Callable[[], float] = time.monotonic
 
     def ensure(self, image: str | None = catalogue.DEFAULT, *, report: Report = silent) -> Ready:
         """Bring what is missing; with `image` None only the engine.
 
         Raises NeedsLinux, UnknownImage, FetchFailed, ImageFetchFailed, ToolMissing, ImageBuildFailed, DiskFull,
-        CannotWrite, Busy, StoreReadOnly. What was made before the error stays; nothing is ever half made.
+        CannotWrite, Busy, StoreReadOnly, EngineFailed when it runs nothing here. What was made before the error stays;
+        nothing is ever half made.
         """
         needs_linux()
         source = None if image is None else self._source(image)
@@ -63,7 +71,7 @@ class Setup:
             began = self.clock()
             ready = source.ensure(report)
             made.append((f"image {ready.name}", self.clock() - began))
-        return Ready(engine, ready, tuple(made))
+        return Ready(engine, self._chosen(engine), ready, tuple(made))
 
     def findings(self, image: str | None = catalogue.DEFAULT) -> list[Finding]:
         """Return one finding for each thing machines need; changes nothing but for a trial overlay that goes away."""
@@ -74,6 +82,8 @@ class Setup:
         if image is not None:
             found.insert(1, self._image(image))
         if not any(one.name == "machines: namespaces" and not one.ok for one in found):
+            if found[0].ok:
+                found.append(self._platform())
             found.append(self._overlay())
         found.append(_limits())
         return found
@@ -98,6 +108,17 @@ class Setup:
             if one.why_not
         ]
         return Finding(name, True, "; ".join([f"runsc {found.build} at {found.path}", *others]))
+
+    def _chosen(self, engine: Found) -> Choice:
+        return platforms.choose(engine.path, self.machines.engine, self.platform)
+
+    def _platform(self) -> Finding:
+        name = "machines: platform"
+        try:
+            choice = self._chosen(install.find(self.machines.engine, self.search))
+        except TakebackError as error:
+            return Finding(name, False, str(error), error.hint_text)
+        return Finding(name, True, str(choice))
 
     def _image(self, image: str) -> Finding:
         name = "machines: image"
@@ -139,9 +160,10 @@ def _namespaces() -> Finding:
 
 def _limits() -> Finding:
     name = "machines: limits"
-    problem = system.limits_problem()
-    if problem:
-        # Not a fault: everything works, but one greedy machine is stopped later than it could be.
-        text = f"the kernel's limits cannot be set ({problem}); machines are bounded by the engine alone"
-        return Finding(name, True, text)
-    return Finding(name, True, "memory and processors of each machine can be bounded by the kernel")
+    found = cgroups.find(f"takeback-trial-{os.getpid()}")
+    # Not a fault: everything works, but what a keeper watches can be passed for a moment.
+    watched = [found.lacking] if found.lacking else []
+    if not found.usable:
+        watched.append("a machine's memory is watched, and one over it ended")
+    watched.append("changed files of machines are watched, and one over its disk paused")
+    return Finding(name, True, "; ".join([f"the kernel bounds {found.described()}", *watched]))

@@ -26,16 +26,16 @@ def processes(root: Path) -> dict[int, str]:
             except OSError:
                 continue
             if os.fsencode(root) in command:
-                found[int(name)] = command.replace(b"\0", b" ").decode(errors="replace")[:120]
+                found[int(name)] = command.replace(b"\0", b" ").decode(errors="replace")[:400]
     return found
 
 
 def keepers(root: Path) -> list[int]:
-    """Return the keepers of the directory, not those that started them."""
+    """Return the keepers of the directory, not those that started them, nor PID 1 of their namespaces."""
     return [
         pid
         for pid, words in processes(root).items()
-        if " -m takeback.machines.keeper" in words and "python" in words.split()[0]
+        if " -m takeback.machines.keeper" in words and "python" in words.split()[0] and "pid_one.py" not in words
     ]
 
 
@@ -120,4 +120,6 @@ def settle(root: Path, patience: float = 20.0) -> tuple[dict[int, str], set[str]
             break
         time.sleep(0.05)
     end_keeper(root)
+    while processes(root) and time.monotonic() < until:  # PID 1 of an ordinary user's namespaces looks now and then
+        time.sleep(0.02)
     return processes(root), mounts(root), files(root)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,12 @@ from takeback.errors import (
     EngineFailed,
     InvalidRequest,
     NameTaken,
+    SandboxNotFound,
     SnapshotDamaged,
     SnapshotNotFound,
     TakebackError,
 )
+from takeback.machines.keeper import batches
 from tests.machines.client.conftest import World
 from tests.machines.client.faces import Face
 from tests.machines.client.test_keeper import kill_keeper
@@ -232,3 +237,47 @@ async def test_output_under_way_survives_a_copy_of_its_machine(one: Face, disk: 
         for copy in copies:
             assert (await copy.exec("echo well")).stdout == "well\n"
             await copy.delete()
+
+
+@pytest.mark.parametrize("state", ["starting", "running"])
+async def test_a_fork_cut_by_a_kill_leaves_all_of_its_copies_or_none(one: Face, world: World, state: str) -> None:
+    """The keeper is killed as soon as the record of one copy says so, whatever the others say."""
+    async with await one.create(labels={"whose": "mine"}) as box:
+        forking = asyncio.create_task(box.fork(count=3))
+        folder = world.directory.sandbox(box.id).parent
+        until = time.monotonic() + 30
+        while not forking.done() and time.monotonic() < until:
+            if any(state in record for id, record in records(folder).items() if id != box.id):
+                break
+            await asyncio.sleep(0.001)
+        kill_keeper(world)
+        with suppress(TakebackError):
+            await forking
+        found = await one.list(labels={"whose": "mine"})
+        assert len(found) in (1, 4) and {item.state for item in found} == {"running"}
+        for item in found:
+            assert (await item.exec("echo whole")).stdout == "whole\n"
+            if item.id != box.id:
+                await item.delete()
+        assert list(world.directory.forks.iterdir()) == []
+
+
+async def test_copies_that_do_not_count_yet_go_when_the_keeper_was_killed(one: Face, world: World) -> None:
+    async with await one.create() as box:
+        copies = await box.fork(count=2)
+        batches.begin(world.directory, [copy.id for copy in copies])
+        kill_keeper(world)
+        assert (await box.exec("echo unharmed")).stdout == "unharmed\n"
+        for copy in copies:
+            with pytest.raises(SandboxNotFound):
+                await one.connect(copy.id)
+        assert list(world.directory.forks.iterdir()) == []
+
+
+def records(folder: Path) -> dict[str, str]:
+    found = {}
+    for path in folder.glob("*/sandbox.json"):
+        with suppress(OSError, ValueError):
+            record = json.loads(path.read_bytes())
+            found[record["id"]] = record["state"]
+    return found

@@ -36,6 +36,22 @@ async def fetch(box: Any, server: Server, path: str = "/hello") -> str:
     return str(body or done.stderr)
 
 
+async def test_metrics_count_the_bytes_of_both_directions(one: Face, server: Server) -> None:
+    async with await one.create(network={"connect": [server.address]}) as box:
+        before = await box.metrics()
+        assert (before["networkSentBytes"], before["networkReceivedBytes"]) == (0, 0)
+        await box.exec(f"curl -sS -m 20 --noproxy '' http://{server.address}/hello -H 'X-Long: {'x' * 20_000}'")
+        after = await box.metrics()
+        assert 20_000 < after["networkSentBytes"] < 25_000 and 5 < after["networkReceivedBytes"] < 5_000
+        used = await box.cost()
+        assert (used["sentBytes"], used["receivedBytes"]) == (
+            after["networkSentBytes"], after["networkReceivedBytes"],
+        )  # fmt: skip
+        copy = await box.fork()
+        assert (await copy.metrics())["networkSentBytes"] == 0
+        await copy.delete()
+
+
 async def until(what: Any, patience: float = 10.0) -> None:
     """Wait until something is so."""
     for _ in range(int(patience / 0.02)):

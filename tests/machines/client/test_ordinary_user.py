@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from takeback.host import spaces
 from tests.machines.client import leaks
 from tests.support.cli import Home
 
@@ -34,6 +35,13 @@ text = box.files.read_text("/workspace/f")
 print(json.dumps([box.info["disk"], first.stdout, first.stderr, woken, text]), flush=True)
 sys.stdin.readline()
 box.refresh()
+print(json.dumps([box.state, box.info["lost"], process.refresh()["exitCode"]]), flush=True)
+print(json.dumps(box.exec("echo found again").stdout), flush=True)
+snapshot = box.snapshot()
+box.restore(snapshot)
+print(json.dumps(box.exec("cat /workspace/f").stdout), flush=True)
+sys.stdin.readline()
+box.refresh()
 print(json.dumps([box.state, box.info["lost"]]), flush=True)
 box.delete()
 with Sandbox.create(client=client, name="mine") as again:
@@ -52,32 +60,81 @@ def rootfs(user: Home, gvisor: tuple[str, Mapping[str, Any]]) -> Path:
     return place
 
 
-def test_everything_works_and_nothing_is_left(
-    user: Home, rootfs: Path, supervisor: Path, gvisor: tuple[str, Mapping[str, Any]]
-) -> None:
+# Reading all files of the image, more than its memory, is no use of its memory.
+GREEDY = """
+import json, sys, time
+from pathlib import Path
+from takeback.errors import TakebackError
+from takeback.machines.client.connect import Client
+from takeback.machines.client.sandbox import Sandbox
+
+data, base, supervisor = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
+client = Client(data, prepare=lambda fields: {**fields, "base": base, "supervisor": supervisor})
+other = Sandbox.create(client=client)
+box = Sandbox.create(client=client, memory_mib=128)
+read = box.exec("find /usr -type f -exec cat {} + | wc -c").stdout
+time.sleep(3)
+box.refresh()
+print(json.dumps([int(read) > 140 << 20, box.state]), flush=True)
+try:
+    box.exec("python3 -c 'x = [b\\"x\\" * (20 << 20) for _ in range(40)]; import time; time.sleep(100)'")
+    refused = ""
+except TakebackError as error:
+    refused = str(error)
+box.wait_for("stopped", 30)
+try:
+    box.exec("true")
+except TakebackError as error:
+    refused = str(error)
+print(json.dumps([box.state, box.info["stopReason"], refused]), flush=True)
+print(json.dumps(other.exec("echo unharmed").stdout), flush=True)
+other.delete()
+box.delete()
+"""
+
+
+def begun(
+    user: Home, rootfs: Path, supervisor: Path, gvisor: tuple[str, Mapping[str, Any]], text: str
+) -> subprocess.Popen[bytes]:
+    """Start a program of that user's: it gets the data directory, the base of the image, and the supervisor."""
     top = user.path.parent
     shutil.copytree(supervisor, top / "supervisor")
     os.chmod(top / "supervisor", 0o755)
     shutil.copy(f"{gvisor[0]}/runsc", top / "runsc")
-    data = user.path / "data"
     root = {"name": "root", "uid": 0, "gid": 0, "home": "/workspace"}
     base = {"image": "mine", "root": str(rootfs), "account": root, "workdir": "/workspace", "env": {}}
     env = user.env()
-    program = subprocess.Popen(
-        [*user.python, "-c", PROGRAM, str(data), json.dumps(base), str(top / "supervisor")],
+    return subprocess.Popen(
+        [*user.python, "-c", text, str(user.path / "data"), json.dumps(base), str(top / "supervisor")],
         env=env | {"PATH": f"{top}:{env['PATH']}"}, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         **user.account.process(),
     )  # fmt: skip
+
+
+def test_everything_works_and_nothing_is_left(
+    user: Home, rootfs: Path, supervisor: Path, gvisor: tuple[str, Mapping[str, Any]]
+) -> None:
+    data = user.path / "data"
+    program = begun(user, rootfs, supervisor, gvisor, PROGRAM)
     assert program.stdin is not None and program.stdout is not None
     try:
         disk, said, complained, woken, text = json.loads(program.stdout.readline())
         assert (disk, said, complained, woken, text) == ("memory", "0\n33\n", "", "woken\n", "text")
-        # The keeper is PID 1 of their namespace: all of it ends with it, and the next one knows.
+        # The keeper is not PID 1 of their namespace: the next one enters it and finds all of them again.
         leaks.end_keeper(data, signal.SIGKILL)
         program.stdin.write(b"\n")
         program.stdin.flush()
+        assert json.loads(program.stdout.readline()) == ["running", None, None]
+        assert json.loads(program.stdout.readline()) == "found again\n"
+        assert json.loads(program.stdout.readline()) == "text"
+        # When PID 1 is killed all of it ends, and the next keeper knows.
+        first = spaces.find(data / "machines" / "namespaces.json")
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        program.stdin.write(b"\n")
+        program.stdin.flush()
         state, lost = json.loads(program.stdout.readline())
-        assert state == "stopped" and lost
+        assert state == "stopped" and "namespaces" in lost
         assert json.loads(program.stdout.readline()) == "again\n"
         assert program.wait(60) == 0
         left = leaks.settle(data)
@@ -88,4 +145,25 @@ def test_everything_works_and_nothing_is_left(
         program.wait()
         program.stdin.close()
         program.stdout.close()
+        leaks.end_keeper(data, signal.SIGKILL)
+
+
+def test_a_sandbox_over_its_memory_ends_alone_and_says_so(
+    user: Home, rootfs: Path, supervisor: Path, gvisor: tuple[str, Mapping[str, Any]]
+) -> None:
+    """No control group is this user's: the keeper watches."""
+    data = user.path / "data"
+    program = begun(user, rootfs, supervisor, gvisor, GREEDY)
+    try:
+        out, _ = program.communicate(timeout=120)
+        read, ended, other = (json.loads(line) for line in out.splitlines())
+        assert read == [True, "running"]
+        why = "it needed more than its 128 MiB of memory"
+        assert ended[:2] == ["stopped", why] and why in ended[2]
+        assert other == "unharmed\n" and program.returncode == 0
+        assert leaks.settle(data) == ({}, set(), set())
+        assert "Traceback" not in (data / "machines" / "keeper.log").read_text()
+    finally:
+        program.kill()
+        program.wait()
         leaks.end_keeper(data, signal.SIGKILL)

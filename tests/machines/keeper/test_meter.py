@@ -12,6 +12,7 @@ import pytest
 from takeback.machines.keeper import meter as meters
 from takeback.machines.keeper.meter import Meter, metered, stored_bytes
 from takeback.machines.model import SnapshotRecord
+from takeback.machines.network.flow import Traffic
 from tests.machines.keeper.samples import record
 
 GIB = 1 << 30
@@ -30,6 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def life(cpu_s: float = 0.0) -> Any:
     one = SimpleNamespace(record=record(memory_mib=4096), runs=True, machine=SimpleNamespace(id="m1"))
+    one.network = SimpleNamespace(traffic=Traffic())
     one.engine = SimpleNamespace(cpu_seconds=lambda machine: one.cpu)
     one.cpu = cpu_s
     return one
@@ -89,6 +91,30 @@ def test_another_keeper_goes_on_and_counts_the_time_between(tmp_path: Path, cloc
     later.load(50 * second)  # the clock was set back
     later.tick(keeper([one], saved, 50 * second))
     assert later.used(one.record.id) is not None
+
+
+def test_bytes_of_both_directions_count_once_and_are_kept(tmp_path: Path, clock: Clock) -> None:
+    one = life()
+    meter, world = Meter(tmp_path / "meter.json"), keeper([one], [])
+    one.network.traffic.sent, one.network.traffic.received = 5, 700
+    meter.read(one)
+    one.runs = False  # paused: what went before still counts
+    one.network.traffic.received += 50
+    meter.read(one)
+    meter.read(one)
+    meter.write(world)
+    again = Meter(tmp_path / "meter.json")
+    again.load(0)
+    used = again.used(one.record.id)
+    assert used is not None and (used.sent, used.received) == (5, 750)
+
+
+def test_a_file_from_before_received_bytes_is_read(tmp_path: Path) -> None:
+    (tmp_path / "meter.json").write_text('{"format": 1, "at_ns": 0, "sandboxes": {"x": [1.0, 2.0, 3.0, 4, "m", 1.0]}}')
+    meter = Meter(tmp_path / "meter.json")
+    meter.load(0)
+    used = meter.used("x")
+    assert used is not None and (used.cpu_s, used.sent, used.received) == (1.0, 4, 0)
 
 
 def test_a_spoiled_file_is_no_reason_not_to_count(tmp_path: Path, clock: Clock) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from takeback.errors import NeedsLinux
 from takeback.host import system
+from takeback.machines.engines.gvisor import cgroups
+from takeback.machines.engines.gvisor.cgroups import Cgroups
 from takeback.machines.layout import MachinesDir
 from takeback.machines.setup import Setup
 from takeback.model import Finding
@@ -39,6 +41,27 @@ def test_what_is_there_is_named_and_not_made_again(home: Home) -> None:
     said = home.tb(home.path, "setup", as_json=False).out.decode().splitlines()
     assert [line.split(":")[0] for line in said] == ["engine", "image"]
     assert all("was there" in line and "MiB" in line for line in said)
+
+
+@here
+def test_the_platform_is_told_and_another_can_be_asked_for(home: Home) -> None:
+    borrowed(home)
+
+    def told(env: dict[str, str]) -> str:
+        found = home.tb(home.path, "setup", "--check", env=env)["findings"]
+        return str(next(one["detail"] for one in found if one["name"] == "machines: platform"))
+
+    assert told({}) == "systrap"
+    assert told({"TAKEBACK_PLATFORM": "ptrace"}) == "ptrace"
+    settings = home.path / ".config/takeback/config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('[machines]\nplatform = "ptrace"\n')
+    assert told({}) == "ptrace"
+    assert told({"TAKEBACK_PLATFORM": "systrap"}) == "systrap"
+    settings.write_text('[machines]\nplatform = "xen"\n')
+    for env in ({}, {"TAKEBACK_PLATFORM": "xen"}):
+        got = home.tb(home.path, "setup", "--check", env=env, check=False)
+        assert (got.code, got.error) == (2, "bad-setting") and "systrap, ptrace, kvm" in got.text
 
 
 def test_check_names_what_is_missing_with_the_fix_and_changes_nothing(home: Home) -> None:
@@ -77,7 +100,7 @@ def test_doctor_looks_at_machines_once_they_are_set_up(home: Home) -> None:
     borrowed(home)
     got = home.tb(home.path, "doctor", check=False)
     names = {one["name"]: one["ok"] for one in got["findings"] if one["name"].startswith("machines")}
-    assert set(names) == {f"machines: {one}" for one in ("engine", "image", "namespaces", "disk", "limits")}
+    assert set(names) == {f"machines: {one}" for one in ("engine", "image", "namespaces", "platform", "disk", "limits")}
     assert all(names.values())
     assert [one.name for one in (home.data / "machines").iterdir() if one.name.startswith(".")] == []
 
@@ -93,8 +116,9 @@ def test_elsewhere_than_on_linux_it_says_so(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_the_kernel_refuses_is_a_finding_with_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "namespace_problem", lambda: "unshare: Operation not permitted")
-    monkeypatch.setattr(system, "limits_problem", lambda: "no control group for cpu is mounted")
+    none = Cgroups("t", None, (), "no control group for memory, processors, processes")
+    monkeypatch.setattr(cgroups, "find", lambda parent: none)
     found = {one.name: one for one in Setup(MachinesDir(tmp_path / "machines"), "").findings(None)}
     assert not found["machines: namespaces"].ok and found["machines: namespaces"].fix
-    assert found["machines: limits"].ok and "bounded by the engine alone" in found["machines: limits"].detail
+    assert found["machines: limits"].ok and "memory is watched" in found["machines: limits"].detail
     assert all(isinstance(one, Finding) for one in found.values())

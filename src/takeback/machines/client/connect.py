@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from takeback._version import VERSION
 from takeback.errors import KeeperFailed
-from takeback.host import process, unix
+from takeback.host import pid_one, process, spaces, unix
 from takeback.machines import wire
 from takeback.machines.cost import Prices
 from takeback.machines.layout import MachinesDir
@@ -49,6 +49,7 @@ class Client:
         prices: Prices | None = None,
         stored_limit: int = 0,
         environ: Mapping[str, str] | None = None,
+        platform: str = "",
     ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
@@ -56,6 +57,7 @@ class Client:
         self.prices = prices or Prices()
         self.stored_limit = stored_limit
         self.environ = dict(environ or {})
+        self.platform = platform  # how a keeper that is started here has programs run; empty: as its engine finds best
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,9 +111,12 @@ class Client:
         log = os.open(self.directory.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             said = os.fstat(log).st_size
-            argv = [*_namespaces(), sys.executable, "-P", "-m", "takeback.machines.keeper", "--ready", str(writer)]
+            around = _namespaces(self.directory)
+            argv = [*around, sys.executable, "-P", "-m", "takeback.machines.keeper", "--ready", str(writer)]
             if self.idle_seconds is not None:
                 argv += ["--idle-seconds", str(self.idle_seconds)]
+            if self.platform:
+                argv += ["--platform", self.platform]
             # Where this very takeback came from: the caller may have a path of its own to it.
             source = os.fspath(Path(__file__).resolve().parents[3])
             proxies = {name: text for name, text in self.environ.items() if name.upper() in _PROXIES}
@@ -125,6 +130,9 @@ class Client:
             answer = _read_line(reader, until)
             if answer == b"ready":
                 return ""
+            if not answer and around[0] == "nsenter":
+                self.directory.spaces.unlink(missing_ok=True)  # they ended in that moment, and what was entering too
+                return "busy"
             return answer.decode("utf-8", "replace") or self._last_words(said)
         finally:
             for fd in (reader, writer, log):
@@ -138,14 +146,18 @@ class Client:
         return lines[-1] if lines else "it ended without a word"
 
 
-def _namespaces() -> list[str]:
+def _namespaces(directory: MachinesDir) -> list[str]:
     """Return the command that gives the keeper its own mounts, so that none is ever left on the machine.
 
-    An ordinary user needs a user namespace for that, and a pid namespace: the engine trusts recorded pids.
+    An ordinary user needs a user namespace for that, and a pid namespace: the engine trusts recorded pids. Those of a
+    keeper that was killed are entered, where its sandboxes run on.
     """
     if os.geteuid() == 0:
         return ["unshare", "-m", "--"]
-    return ["unshare", "-Urmpf", "--mount-proc", "--"]
+    first = spaces.find(directory.spaces)
+    if first is not None:
+        return ["nsenter", f"--target={first}", "--user", "--mount", "--pid", "--preserve-credentials", "--"]
+    return ["unshare", "-Urmpf", "--mount-proc", "--", sys.executable, "-IS", os.fspath(pid_one.__file__)]
 
 
 def _read_line(fd: int, until: float) -> bytes:

@@ -48,10 +48,12 @@ def named(state: Against) -> dict[str, str] | None:
 def used(sandbox: str, prices: Prices) -> Op[dict[str, Any]]:
     """Return what a sandbox used until now, or until it was deleted, and what that costs.
 
-    Micro-dollars by kind with `totalMicros`; `cpuSeconds`, `memoryGiBHours`, `storedGBMonths`, `sentBytes`.
+    Micro-dollars by kind with `totalMicros`; `cpuSeconds`, `memoryGiBHours`, `storedGBMonths`, `sentBytes`,
+    `receivedBytes`.
     """
     answer = yield from ask({"op": "used", "sandbox": sandbox})
-    amounts = Used(answer["cpuSeconds"], answer["memoryByteSeconds"], answer["storedByteSeconds"], answer["sentBytes"])
+    names = ("cpuSeconds", "memoryByteSeconds", "storedByteSeconds", "sentBytes", "receivedBytes")
+    amounts = Used(*(answer[name] for name in names))
     return {"sandboxId": answer["sandboxId"], **cost(amounts, prices).to_dict(), **amounts.to_dict()}
 
 

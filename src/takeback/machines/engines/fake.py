@@ -16,7 +16,7 @@ from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
 from takeback.host import atomic, ending, proc, process
-from takeback.machines.engine import Answers, Capabilities, EngineVersion, Machine, Saved, State, Usage
+from takeback.machines.engine import Answers, Capabilities, EngineVersion, Machine, Saved, State, Strain, Usage
 
 NAME, VERSION = "fake", "1"
 _NOTE, _DISK, _SNAP = "fake.json", "disk", "fake-snapshot.json"
@@ -148,6 +148,9 @@ class Fake:
     def usage(self, machine: Machine) -> Usage:
         main = self._read(machine)[0]
         return Usage(0.0, 0, 0, processes=1 + len(ending.below(main.pid)) if main.alive() else 0)
+
+    def strain(self, machine: Machine) -> Strain:
+        return Strain()
 
     def remove(self, machine: Machine) -> None:
         main = self._read(machine)[0]

@@ -1,4 +1,4 @@
-"""Start the keeper of a data directory: `python -m takeback.machines.keeper [--ready FD] DATA/machines`.
+"""Start the keeper of a data directory: `python -m takeback.machines.keeper [OPTIONS] DATA/machines`.
 
 Does not cover: who starts it and in which namespaces (the client's `connect`).
 """
@@ -17,8 +17,9 @@ from pathlib import Path
 
 from takeback._version import VERSION
 from takeback.errors import Busy
-from takeback.host import atomic, locks, proc, process, unix
+from takeback.host import atomic, locks, proc, process, spaces, unix
 from takeback.machines.keeper import (
+    bounds,
     diffs,
     engines,
     files,
@@ -62,13 +63,14 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ready", type=int, default=-1)
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
+    parser.add_argument("--platform", default="")
     parser.add_argument("root", type=Path)
     asked = parser.parse_args(argv)
     logs.set_up()
     directory = MachinesDir(asked.root)
     try:
         with locks.held(directory.lock, what="keeper", wait=0):
-            asyncio.run(_keep(directory, asked.ready, asked.idle_seconds))
+            asyncio.run(_keep(directory, asked.ready, asked.idle_seconds, asked.platform))
     except Busy:
         _say(asked.ready, "busy")
     except BaseException as error:
@@ -78,20 +80,22 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None:
+async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platform: str) -> None:
     # Orphans of the engine come to us: it takes a second to delete a sandbox whose processes nobody waits for.
     process.become_subreaper()
     loop = asyncio.get_running_loop()
     search = os.environ.get("PATH", os.defpath)
     keeper = Keeper(
         directory,
-        lambda name, place: engines.make(name, place, search),
+        lambda name, place: engines.make(name, place, search, platform),
         idle_seconds=idle_seconds,
         upstream=read_upstream(os.environ),
     )
     loop.add_signal_handler(signal.SIGCHLD, keeper.reap)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, keeper.end, signal.Signals(number).name)
+    if proc.users_here() == 1:  # an ordinary user's, made for it: the next keeper is to find them
+        spaces.write(directory.spaces)
     await keeper.recover()
     server = Server(keeper, OPERATIONS)
     keeper.in_use = lambda: server.calls > 0
@@ -99,22 +103,21 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float) -> None
     atomic.write_bytes(directory.keeper, json.dumps(_me()).encode(), durable=False)
     log.info("takeback %s keeps %s", VERSION, directory.root)
     _say(ready, "ready")
-    clock = loop.create_task(idle.watch(keeper))
+    watches = [loop.create_task(idle.watch(keeper)), loop.create_task(bounds.watch(keeper))]
     await keeper.over.wait()
     # In this order no connection is ever taken that would not be answered.
     directory.socket.unlink(missing_ok=True)
-    clock.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await clock
+    for one in watches:
+        one.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
     await server.close()
     await keeper.settle()
     directory.keeper.unlink(missing_ok=True)
 
 
 def _me() -> dict[str, object]:
-    spaces = {name: os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user")}
     me = proc.myself()
-    return {"version": VERSION, "pid": me.pid, "start": me.start, "namespaces": spaces}
+    return {"version": VERSION, "pid": me.pid, "start": me.start, "namespaces": spaces.mine()}
 
 
 def _say(ready: int, word: str) -> None:

@@ -4,7 +4,7 @@
     copies locked:   ... -> each answers -> running (once more from the save's files, when one does not)
 
 A save that nobody wants afterwards lies where the engine reads it quickest. Does not cover: other ways to use a save
-(`snapshots`).
+(`snapshots`), what a killed keeper leaves of it (`batches`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from takeback.errors import EngineFailed, InvalidRequest
 from takeback.machines.engine import Answers, Saved
-from takeback.machines.keeper import snapshots, stored, trials
+from takeback.machines.keeper import batches, snapshots, stored, trials
 from takeback.machines.keeper.creation import checked
 from takeback.machines.keeper.machine import Life, threaded
 from takeback.machines.keeper.server import Call, Operation
@@ -51,6 +51,7 @@ async def fork(call: Call) -> dict[str, Any]:
         await stored.room(call, life)
     days = snapshots.days_of(asked.get("retention_days"))
     copies: list[Life] = []
+    batch: Path | None = None
     if keep:
         id, folder = keeper.snapshots.begin()
     else:
@@ -59,18 +60,22 @@ async def fork(call: Call) -> dict[str, Any]:
     taken: SnapshotRecord | None = None
 
     def make() -> list[Life]:
-        nonlocal taken
+        nonlocal taken, batch
         # Here nothing changes any more what the source is.
         taken = snapshots.draft(call, life, id, "memory", days, labels=dict(life.record.labels))
-        for one in names:
+        ids = [str(uuid.uuid4()) for _ in names]
+        batch = batches.begin(keeper.directory, ids)
+        for own_id, one in zip(ids, names, strict=True):
             came_from = id if keep else life.record.last_snapshot
-            own = {**wanted, **trial, "name": one, "env": env, "last_snapshot": came_from}
+            own = {**wanted, **trial, "id": own_id, "name": one, "env": env, "last_snapshot": came_from}
             copies.append(keeper.new(snapshots.record_from(call, taken, own, life.record.id)))
         return copies
 
     try:
         saved = await _fork(life, make, folder, follow="network" not in wanted)
         await trials.begun(call, copies)
+        if batch is not None:
+            batches.end(batch)
         if keep and taken is not None:
             taken = snapshots.finish(call, taken, saved)
             life.change(last_snapshot=id)
@@ -78,6 +83,8 @@ async def fork(call: Call) -> dict[str, Any]:
     except BaseException:
         for copy in copies:
             await keeper.discard(copy)
+        if batch is not None:
+            batches.end(batch)
         if keep:
             keeper.snapshots.remove(id)
         raise

@@ -14,7 +14,7 @@ from typing import Any
 from takeback.errors import NameTaken, SandboxNotFound, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
-from takeback.machines.keeper import networks, trials
+from takeback.machines.keeper import batches, networks, trials
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.meter import Meter
 from takeback.machines.keeper.previews import Previews
@@ -50,6 +50,7 @@ class Keeper:
         self.meter = Meter(directory.root / "meter.json")
         self.previews = Previews()
         self.over = asyncio.Event()
+        self.began = asyncio.Event()  # some sandbox runs, or does so again
         self.in_use: Callable[[], bool] = lambda: False
         self._make_engine = make_engine
         self._upstream = upstream
@@ -113,6 +114,7 @@ class Keeper:
         network = networks.of(record.id, folder, rules, self._upstream, lambda: steps[-1])
         life = Life(record, self.engine(record.engine), self.registry, self.now_ns, network)
         life.steps = steps
+        life.began = self.began
         return life
 
     async def discard(self, life: Life) -> dict[str, Any]:
@@ -156,7 +158,8 @@ class Keeper:
                 continue
             self._lives[one.id] = life
             found.append(life)
-        await asyncio.gather(*(self._recover(life) for life in found))
+        cut = await self._recover_forks(found)
+        await asyncio.gather(*(self._recover(life) for life in found if life not in cut))
         await trials.recover(self)
         self._whole = whole
         if self.directory.engine_state.is_dir():
@@ -188,6 +191,21 @@ class Keeper:
             return
         if removed:
             log.info("removed what was left behind: %s", ", ".join(removed))
+
+    async def _recover_forks(self, found: list[Life]) -> list[Life]:
+        """Remove the copies of forks that a killed keeper was making, before anything is swept; return them."""
+        begun = batches.cut(self.directory)
+        cut = [life for life in found if any(life.record.id in ids for ids in begun.values())]
+        for life in cut:
+            log.warning("sandbox %s is removed: the fork that made it was cut", life.record.id)
+            life.change(stop_reason="deleted")
+            life.deleted = True
+        for path in begun:
+            batches.end(path)
+        for error in await asyncio.gather(*(self._clean(life) for life in cut), return_exceptions=True):
+            if error is not None:
+                log.error("what a fork left cannot be removed yet: %s", error)
+        return cut
 
     async def _recover(self, life: Life) -> None:
         if life.record.stop_reason == "deleted":

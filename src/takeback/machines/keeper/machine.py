@@ -28,6 +28,7 @@ from takeback.errors import (
     MachineRefused,
     MachineSilent,
     NotPaused,
+    SandboxHeld,
     SandboxPaused,
     SandboxStopped,
     StartFailed,
@@ -64,9 +65,11 @@ class Life:
         self.network = network
         self.machine = machine_of(record, registry.folder(record.id))
         self.busy = 0
+        self.disk_allowed = 0  # bytes of changed files it may have although its disk is smaller
         self.active_ns = record.active_ns or now_ns()
         self.deleted = False
         self.over = asyncio.Event()  # it was deleted
+        self.began = asyncio.Event()  # it runs, or does so again; whoever waits for that clears it
         # What was spawned last, and what runs to its end because somebody asked, the newest last.
         self.steps: list[str] = [""]
         self.shell = "bash"  # what commands given as a text run in; found out by trying
@@ -117,14 +120,18 @@ class Life:
             return
         async with self._lock:
             if self.record.state == SandboxState.PAUSED:
+                if self.record.held:
+                    raise self.stopped()
                 if not self.record.auto_wake:
                     raise SandboxPaused(id=self.record.id)
                 await self._resume()
             if not self.runs:
                 raise self.stopped()
 
-    def stopped(self) -> SandboxStopped:
+    def stopped(self) -> SandboxHeld | SandboxStopped:
         """Return the error of a call into a sandbox that does not run."""
+        if self.record.held and self.record.state == SandboxState.PAUSED:
+            return SandboxHeld(id=self.record.id, why=self.record.held)
         why = self.record.lost or self.record.stop_reason
         return SandboxStopped(id=self.record.id, state=self.record.state.value, why=f": {why}" if why else "")
 
@@ -175,8 +182,8 @@ class Life:
         async with self._lock:
             await self._boot(self.engine.start, self.machine)
 
-    async def pause(self) -> None:
-        """Stop its processors. Raises SandboxStopped."""
+    async def pause(self, held: str = "") -> None:
+        """Stop its processors; with `held`, until somebody wakes it by name. Raises SandboxStopped."""
         async with self._lock:
             if self.record.state == SandboxState.PAUSED:
                 return
@@ -188,7 +195,24 @@ class Life:
             except BaseException:
                 self._set(SandboxState.RUNNING)
                 raise
-            self._set(SandboxState.PAUSED, paused_ns=self._now_ns(), active_ns=self.active_ns)
+            self._set(SandboxState.PAUSED, paused_ns=self._now_ns(), active_ns=self.active_ns, held=held)
+            if held:  # whoever waits for something inside is told, as those are who come now
+                if self._link is not None:
+                    self._link.close(held)
+                    self._link = None
+                await self.network.detach(held)
+
+    async def hold(self, why: str, allowed: int) -> None:
+        """Pause it until somebody wakes it by name, when it may have `allowed` bytes of changed files."""
+        log.warning("sandbox %s is paused: %s", self.record.id, why)
+        self.disk_allowed = allowed
+        await self.pause(held=why)
+
+    async def end(self, why: str) -> None:
+        """End it as if it had died, and write down why."""
+        async with self._lock:
+            if not self.deleted and self.record.state == SandboxState.RUNNING:
+                await self._died(why)
 
     async def wake(self, timeout_seconds: int | None = None) -> None:
         """Let it go on. Raises NotPaused, SandboxStopped."""
@@ -366,6 +390,8 @@ class Life:
                     self._set(SandboxState.PAUSED)
                 elif self.record.state == SandboxState.STARTING:
                     await self._lose("it had not yet started when its keeper was killed")
+                elif state == State.LOST:
+                    await self._lose("its processes ended with the boot, or the namespaces, that they were started in")
                 else:
                     await self._lose(f"it had ended when a keeper looked for it again ({state.value})")
             except TakebackError as error:
@@ -380,10 +406,14 @@ class Life:
                 return
             state = await threaded(self.engine.state, self.machine)
             if state in (State.STOPPED, State.LOST):
-                log.warning("sandbox %s died: the engine says %s", self.record.id, state.value)
-                self._set(SandboxState.STOPPED, stop_reason=f"it died ({state.value})", ended_ns=self._now_ns())
-                await self._detach("died")
-                await threaded(self.engine.remove, self.machine)
+                because = await threaded(self.engine.ended_because, self.machine)
+                await self._died(because or f"it died ({state.value})")
+
+    async def _died(self, why: str) -> None:
+        log.warning("sandbox %s has ended: %s", self.record.id, why)
+        self._set(SandboxState.STOPPED, stop_reason=why, ended_ns=self._now_ns())
+        await self._detach(why)
+        await threaded(self.engine.remove, self.machine)
 
     async def leave_running(self) -> None:
         """Let go of it without ending anything."""
@@ -423,7 +453,7 @@ class Life:
         now = self._now_ns()
         lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
-        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="")
+        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="", held="")
 
     @asynccontextmanager
     async def _failing(self) -> AsyncIterator[None]:
@@ -481,7 +511,7 @@ class Life:
         if timeout_seconds is not None or (lease and lease <= now):
             lease = now + seconds * _SECOND if seconds else 0
         self.active_ns = now
-        self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0, lease_ns=lease, timeout_seconds=seconds)
+        self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0, lease_ns=lease, timeout_seconds=seconds, held="")
 
     async def _attach(self) -> Link:
         if self._link is None or self._link.closed:
@@ -542,6 +572,8 @@ class Life:
     def _set(self, state: SandboxState, **changes: Any) -> None:
         self.record = self.record.with_state(state, **changes)
         self._registry.save(self.record)
+        if state == SandboxState.RUNNING:
+            self.began.set()
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)

@@ -3,7 +3,8 @@
     DATA/machines/meter.json      written once a minute and at the end, so that a killed keeper loses no more than that
 
 Memory counts while a sandbox runs, by the second. A disk layer that several snapshots share counts for the oldest of
-them. Does not cover: prices (`machines.cost`), kept disks of stopped sandboxes, and what is sent outside.
+them. What is sent and received counts between the broker and the outside, not over forwarded ports. Does not cover:
+prices (`machines.cost`), kept disks of stopped sandboxes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,10 @@ class Meter:
             self.write(keeper)
 
     def read(self, life: Life) -> None:
-        """Read the processor time of one sandbox."""
+        """Read the processor time of one sandbox, and what it sent and received."""
+        sent, received = life.network.traffic.take()
+        if sent or received:
+            self._add(life.record.id, sent=sent, received=received)
         if not life.runs:
             return
         cpu_s = life.engine.cpu_seconds(life.machine)
@@ -111,10 +115,7 @@ class Meter:
             gone = [id for id in self._counts if id not in wanted]
             for id in gone[: len(self._counts) - _KEPT]:
                 del self._counts[id]
-        sandboxes = {
-            id: (one.used.cpu_s, one.used.memory_byte_s, one.used.stored_byte_s, one.used.sent, one.machine, one.cpu_s)
-            for id, one in self._counts.items()
-        }
+        sandboxes = {id: (*astuple(one.used), one.machine, one.cpu_s) for id, one in self._counts.items()}
         document = {"format": FORMAT, "at_ns": keeper.now_ns(), "sandboxes": sandboxes}
         try:
             atomic.write_bytes(self._path, json.dumps(document).encode(), durable=False)
@@ -159,6 +160,7 @@ async def used(call: Call) -> dict[str, Any]:
         "memoryByteSeconds": found.memory_byte_s,
         "storedByteSeconds": found.stored_byte_s,
         "sentBytes": found.sent,
+        "receivedBytes": found.received,
     }
 
 

@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 from takeback.errors import InvalidRequest, NotPaused, SandboxNotFound, StartFailed, TakebackError
+from takeback.machines.cost import Used
 from takeback.machines.keeper import firsts, snapshots
 from takeback.machines.keeper import keeper as keepers
 from takeback.machines.keeper.creation import checked, new_record
@@ -56,6 +57,8 @@ async def _found(life: Life) -> dict[str, Any]:
     try:
         if life.record.state == SandboxState.STOPPED:
             await life.restart()
+        elif life.record.held:
+            raise life.stopped()
         elif life.record.state == SandboxState.PAUSED:
             try:
                 await life.wake()
@@ -147,9 +150,11 @@ async def delete(call: Call) -> dict[str, Any]:
 
 
 async def metrics(call: Call) -> dict[str, Any]:
-    """Return what a sandbox uses now: CPU measured over a tenth of a second."""
+    """Return what a sandbox uses now, CPU measured over a tenth of a second, and what went over its network so far."""
     life = call.life()
     record = life.record
+    call.keeper.meter.read(life)
+    used = call.keeper.meter.used(record.id) or Used()
     latest = None
     if record.state == SandboxState.RUNNING:
         first = await life.usage()
@@ -175,6 +180,8 @@ async def metrics(call: Call) -> dict[str, Any]:
         "memoryLimitBytes": record.memory_mib << 20,
         "diskLimitBytes": record.disk_mib << 20,
         "state": record.state.value,
+        "networkSentBytes": used.sent,
+        "networkReceivedBytes": used.received,
         "latest": latest,
         "points": [latest] if latest else [],
     }

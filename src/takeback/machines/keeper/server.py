@@ -53,7 +53,7 @@ class Call:
             await life.awake()
             yield life
         except MachineSilent:
-            # The channel is closed when a sandbox ends; callers care for the sandbox.
+            # The channel is closed when a sandbox ends, or is held; callers care for the sandbox.
             if not life.runs:
                 raise life.stopped() from None
             raise

@@ -191,6 +191,7 @@ def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], ma
         "id": str(uuid.uuid4()), "state": SandboxState.STARTING, "created_ns": call.keeper.now_ns(), "name": None,
         "env": {}, "ready_ns": 0, "active_ns": 0, "paused_ns": 0, "ended_ns": 0, "lease_ns": 0, "stop_reason": None,
         "lost": None, "previews": {}, "kept": "", "incarnation": "", "trial_ns": 0, "replaces": "", "replaced": (),
+        "held": "",
         "made_from": made_from, "last_snapshot": found.id, "born_of": found.id,
         "generation": found.sandbox.generation + 1,
     }  # fmt: skip

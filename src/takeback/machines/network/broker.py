@@ -18,7 +18,7 @@ from takeback.machines.network import http, socks
 from takeback.machines.network.addresses import Address, Host, show
 from takeback.machines.network.buffered import Buffered
 from takeback.machines.network.environment import PORT
-from takeback.machines.network.flow import Flow, RefusedByRule, Unreachable
+from takeback.machines.network.flow import Flow, RefusedByRule, Traffic, Unreachable
 from takeback.machines.network.log import DecisionLog, Entry
 from takeback.machines.network.outside import Resolver, Upstream, dial, dial_proxy, is_own, lookup, tunnel
 from takeback.machines.network.relay import Channel, GuestStream, Relay
@@ -44,6 +44,7 @@ class Broker:
         step: Callable[[], str] = lambda: "",
         resolver: Resolver = lookup,
         own: Callable[[Address], bool] = is_own,
+        traffic: Traffic | None = None,
     ) -> None:
         self.rules = rules
         self.log = log
@@ -51,6 +52,7 @@ class Broker:
         self._step = step
         self._resolver = resolver
         self._own = own
+        self._traffic = traffic or Traffic()
         self.relay = Relay(channel, self._accepted)
         self._flows: dict[int, Flow] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -163,7 +165,7 @@ class Broker:
             why = str(error) or "no answer in time"
             self._note(host, port, method, decision, ended=f"unreachable: {why}")
             raise Unreachable(f"{where}: {why}", refused=isinstance(error, ConnectionRefusedError)) from error
-        flow = Flow(self.log.next_id(), host, port, address, pipe)
+        flow = Flow(self.log.next_id(), host, port, address, pipe, self._traffic)
         flow.proxy = proxy if plain else None
         decision_now = self._still(flow)
         if not decision_now.allowed:  # the rules changed while it was being dialled

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from takeback.machines.network.addresses import Address, Host
@@ -34,10 +35,26 @@ class Unreachable(Exception):
         self.refused = refused
 
 
+@dataclass
+class Traffic:
+    """Bytes that a sandbox sent outside and received from there, since they were taken last."""
+
+    sent: int = 0
+    received: int = 0
+
+    def take(self) -> tuple[int, int]:
+        """Return (sent, received), and begin at 0 again."""
+        taken = (self.sent, self.received)
+        self.sent = self.received = 0
+        return taken
+
+
 class Flow:
     """Bytes to and from one destination, counted. `cut` ends it at once, whoever is reading or writing."""
 
-    def __init__(self, id: int, host: Host, port: int, address: Address | None, pipe: Pipe) -> None:
+    def __init__(
+        self, id: int, host: Host, port: int, address: Address | None, pipe: Pipe, traffic: Traffic | None = None
+    ) -> None:
         self.id = id
         self.host = host
         self.port = port
@@ -50,12 +67,14 @@ class Flow:
         self.ended = ""
         self.on_cut: Callable[[str], None] = lambda why: None
         self._reader, self._writer = pipe
+        self._traffic = traffic or Traffic()
 
     async def read(self, limit: int = 65536) -> bytes:
         """Return what came from outside; empty at the end. Raises ConnectionError."""
         data = await self._reader.read(limit)
         self._alive()
         self.down += len(data)
+        self._traffic.received += len(data)
         self.last = time.monotonic()
         self.half = self.half or not data
         return data
@@ -65,6 +84,7 @@ class Flow:
         self._alive()
         self._writer.write(data)
         self.up += len(data)
+        self._traffic.sent += len(data)
         await self._writer.drain()
         self.last = time.monotonic()
 

@@ -19,6 +19,7 @@ from takeback.host import atomic
 from takeback.machines.channel.link import Link
 from takeback.machines.network.broker import Broker
 from takeback.machines.network.environment import PORT
+from takeback.machines.network.flow import Traffic
 from takeback.machines.network.forward import Forward
 from takeback.machines.network.log import DecisionLog, Entry
 from takeback.machines.network.outside import Upstream
@@ -52,6 +53,7 @@ class SandboxNetwork:
         self._clock = clock
         self._log = DecisionLog(folder / "network.jsonl")
         self._forwards: dict[int, Forward] = {}
+        self.traffic = Traffic()  # of all its brokers
         self.broker: Broker | None = None
         if rules is None:
             self.rules, self._version, self._updated = self._read()
@@ -87,7 +89,9 @@ class SandboxNetwork:
         Raises MachineRefused when something inside holds the proxy's port: then nothing comes out.
         """
         await self.detach("the machine was replaced")
-        self.broker = Broker(link, self._log, self.rules, upstream=self._upstream, step=self._step)
+        self.broker = Broker(
+            link, self._log, self.rules, upstream=self._upstream, step=self._step, traffic=self.traffic
+        )  # fmt: skip
         self.broker.start(PORT)
         # After the start, which forgets all streams: a program in a copy may have connected already.
         link.on_connection(self.broker.receive)

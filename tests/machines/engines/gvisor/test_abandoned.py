@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from takeback.machines.engines.gvisor import limits, room
+from takeback.machines.engines.gvisor.cgroups import Cgroups
 
 HOUR = 3600.0
 
@@ -77,13 +78,13 @@ def test_a_folder_that_does_not_say_whose_it_is_is_left_for_a_day(memory: Path, 
 
 
 def test_only_old_groups_in_which_nothing_runs_are_removed(tmp_path: Path) -> None:
-    cgroups = limits.Cgroups("takeback-0-1-1", None, (("memory", tmp_path),))
+    found = Cgroups("takeback-0-1-1", None, (("memory", tmp_path),))
     for name in ("takeback-0-1-1/tbmine", "takeback-0-1-2/tbold", "takeback-0-1-3/tbbusy/task", "takeback-0-1-4/tbnew"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "system").mkdir()
     for path in tmp_path.rglob("*"):
         if path.name != "tbnew":
             os.utime(path, (1, 1))
-    removed = limits.abandoned(cgroups, "takeback-0-")
+    removed = limits.abandoned(found, "takeback-0-")
     assert sorted(path.name for path in removed) == ["takeback-0-1-2", "tbold"]
     assert (tmp_path / "takeback-0-1-4" / "tbnew").is_dir() and (tmp_path / "takeback-0-1-1" / "tbmine").is_dir()

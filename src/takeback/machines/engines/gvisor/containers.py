@@ -21,6 +21,7 @@ from takeback.errors import EngineFailed, MachineGone
 from takeback.host import ending, mounts, proc, process
 from takeback.machines.engine import DiskKind, Machine
 from takeback.machines.engines.gvisor import limits, room, spec, view
+from takeback.machines.engines.gvisor.cgroups import Cgroups
 from takeback.machines.engines.gvisor.checks import Container, Phase
 from takeback.machines.engines.gvisor.control import VERIFIED, Control, Refusal
 from takeback.machines.engines.gvisor.disk import Disks
@@ -36,7 +37,7 @@ _SETTLE, _STILL_COMING = 8, 0.02
 class Containers:
     """All containers of one state folder."""
 
-    def __init__(self, runsc: Runsc, disks: Disks, cgroups: limits.Cgroups, *, control: bool = True) -> None:
+    def __init__(self, runsc: Runsc, disks: Disks, cgroups: Cgroups, *, control: bool = True) -> None:
         self._runsc = runsc
         self._disks = disks
         self._cgroups = cgroups

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
@@ -24,20 +25,25 @@ from takeback.machines.engine import (
     MachineSpec,
     Saved,
     State,
+    Strain,
     Usage,
 )  # fmt: skip
-from takeback.machines.engines.gvisor import checks, containers, header, limits, lower, room, snapshots, spec
+from takeback.machines.engines.gvisor import cgroups, checks, containers, header, limits, lower, room, snapshots, spec
 from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers
 from takeback.machines.engines.gvisor.disk import Disks
 from takeback.machines.engines.gvisor.forks import Forks
+from takeback.machines.engines.gvisor.growth import Growth
 from takeback.machines.engines.gvisor.runsc import Runsc
 from takeback.machines.layout import MachinesDir
 
 NAME = "gvisor"
 _FORK = "fork"  # what a copy is prepared for: its source, in the moment it is saved
 _NO_RULES = "there is no interface but loopback inside; the rules are those of the relay outside"
-_UNBOUNDED = "no cgroups can be made here: the processor is not bounded, memory only as far as the keeper watches it"
+_WATCHED = "the keeper watches memory, ten times a second when near its bound, and ends a machine that is over it"
+_DISK_WATCHED = (
+    "no quota of the filesystem is used: the keeper watches changed files, and pauses a machine over its disk"
+)
 _STATES = {
     Phase.STARTING: State.STOPPED,
     Phase.CREATED: State.CREATED,
@@ -47,28 +53,42 @@ _STATES = {
 
 
 class GVisor:
-    """Implements `machines.engine.Engine`; `control=False` drives runsc by its command line only."""
+    """Implements `machines.engine.Engine`; `control=False` drives runsc by its command line only.
 
-    def __init__(self, binary: Path, data: MachinesDir, *, platform: str = "systrap", control: bool = True) -> None:
+    `platform` is how programs are run, or asked for it when the first machine is made: finding out takes a moment.
+    """
+
+    def __init__(
+        self, binary: Path, data: MachinesDir, *, platform: str | Callable[[], str] = "systrap", control: bool = True
+    ) -> None:
         self._data = data
-        self._platform = platform
+        self._chosen = platform
         data.engine_state.mkdir(mode=0o700, parents=True, exist_ok=True)
         data.layers.mkdir(mode=0o700, exist_ok=True)
         self._runsc = Runsc(binary, data.engine_state)
         self._disks = Disks(data.layers)
-        self._cgroups = limits.find(room.own_name(data.root))
+        self._cgroups = cgroups.find(room.own_name(data.root))
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
         self._scratch = room.Scratch(data.root)
+        self._growth = Growth(self._disks)
         self._looked_around = False
         self._busy: set[str] = set()
         self._lock = threading.Lock()
+
+    @cached_property
+    def _platform(self) -> str:
+        return self._chosen if isinstance(self._chosen, str) else self._chosen()
 
     def version(self) -> EngineVersion:
         return EngineVersion(NAME, self._runsc.version(), self._platform)
 
     def capabilities(self) -> Capabilities:
-        bounded = "" if self._cgroups.usable else _UNBOUNDED
-        return Capabilities(network_rules=_NO_RULES, limits=bounded, layers=self._disks.problem())
+        bounded = self._cgroups.lacking
+        if not self._cgroups.usable:
+            bounded = f"{bounded}; {_WATCHED}"
+        return Capabilities(
+            network_rules=_NO_RULES, limits=bounded, disk=_DISK_WATCHED, layers=self._disks.problem()
+        )  # fmt: skip
 
     def prepare(self, machine: Machine, saved: Saved | None = None) -> None:
         with self._working(machine):
@@ -222,6 +242,12 @@ class GVisor:
             return 0.0
         return record.cpu_before + containers.cpu_seconds(record.current)
 
+    def strain(self, machine: Machine) -> Strain:
+        record = self._record(machine)
+        if record is None or record.current is None or not record.here() or not containers.alive(record.current):
+            return Strain()
+        return self._growth.strain(machine.spec, record.current)
+
     def layers(self, of: Machine | Saved, *, born: bool = False) -> tuple[Path, ...] | None:
         if isinstance(of, Saved):
             return tuple(place / "upper" for place in of.layers) or None
@@ -278,6 +304,7 @@ class GVisor:
             for entry in self._scratch.abandoned():
                 room.clear(entry)
                 removed.append(f"{entry.name} of a data directory that is gone")
+        self._growth.forget(uppers)
         if not unread:  # else a layer that is needed might be taken away
             removed += [f"disk layer {name}" for name in self._disks.sweep(uppers)]
         return tuple(removed)

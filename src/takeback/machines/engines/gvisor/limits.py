@@ -1,11 +1,12 @@
 """Memory, processor and process bounds of one machine, set by the host: cgroups where permitted, else what is left.
 
 A machine over its memory is killed by the kernel as a whole, and no other one. Without cgroups nothing here bounds the
-whole: whoever watches `usage` must. (RLIMIT_FSIZE would bound the file that holds the memory, but also the one in which
-systrap gives 16 MiB of addresses to each process inside: 1 GiB of it ended a machine at its 60th process.)
+whole: whoever watches `strain` must. (RLIMIT_FSIZE would bound the file that holds the memory, but also the one in
+which systrap gives 16 MiB of addresses to each process inside: 1 GiB of it ended a machine at its 60th process.)
 
-Does not cover: bounds for each process or user inside (`spec`): the host's number of tasks is only a backstop, because
-reaching it kills the machine.
+Does not cover: where groups can be made (`cgroups`), what nothing here bounds (`growth` tells how far a machine is),
+bounds for each process or user inside (`spec`): the host's number of tasks is only a backstop, because reaching it
+kills the machine.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from takeback.machines.engine import MachineSpec
+from takeback.machines.engines.gvisor.cgroups import Cgroups, enable
 
 # What the engine itself may use beside the machine's memory: as a whole, and for four processes inside.
 _ENGINE_MIB = 256
@@ -27,50 +28,11 @@ _OLD = 600.0  # seconds after which nobody joins a group any more
 _JOIN = 'for g in $1; do echo $$ >"$g/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
-@dataclass(frozen=True)
-class Cgroups:
-    """Where groups can be made: folders of controllers (v1), or one folder for all (v2).
-
-    `parent` is the name of the group that holds all others, a data directory's own: keepers do not touch each other's.
-    """
-
-    parent: str
-    unified: Path | None
-    controllers: tuple[tuple[str, Path], ...]
-
-    @property
-    def usable(self) -> bool:
-        return self.unified is not None or any(name == "memory" for name, _ in self.controllers)
-
-
-def find(parent: str) -> Cgroups:
-    """Return the cgroup folders this process may make groups in."""
-    controllers: list[tuple[str, Path]] = []
-    unified: Path | None = None
-    try:
-        with open("/proc/self/mountinfo") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        place = Path(left.split(" ")[4])
-        if kind == "cgroup":
-            for name in ("memory", "cpu", "cpuacct", "pids"):
-                if name in options.split(",") and os.access(place, os.W_OK):
-                    controllers.append((name, place))
-        elif kind == "cgroup2" and os.access(place / "cgroup.subtree_control", os.W_OK):
-            if "memory" in _words(place / "cgroup.controllers"):
-                unified = place
-    return Cgroups(parent, unified, tuple(controllers))
-
-
 def make(cgroups: Cgroups, container: str, spec: MachineSpec) -> tuple[str, ...]:
     """Make the groups of one container and set their bounds; return their folders, none when that is not permitted."""
     try:
         if cgroups.unified is not None:
-            return (_unified(cgroups.unified / cgroups.parent, container, spec),)
+            return (_unified(cgroups.unified, cgroups.parent, container, spec),)
         made = []
         for name, place in cgroups.controllers:
             group = place / cgroups.parent / container
@@ -79,8 +41,29 @@ def make(cgroups: Cgroups, container: str, spec: MachineSpec) -> tuple[str, ...]
             _bound(name, group, spec)
         return tuple(made)
     except OSError:
-        remove([os.fspath(place / cgroups.parent / container) for place in _places(cgroups)])
+        remove([os.fspath(place / cgroups.parent / container) for place in cgroups.places()])
         return ()
+
+
+def _unified(place: Path, parent: str, container: str, spec: MachineSpec) -> str:
+    group = place / parent / container
+    for attempt in range(_MAKE):
+        try:
+            names = enable(place, parent)
+            group.mkdir(exist_ok=True)
+            break
+        except FileNotFoundError:
+            if attempt == _MAKE - 1:  # else the last machine that ended took the parent away just now
+                raise
+    if "memory" in names:
+        (group / "memory.max").write_text(str(_memory_mib(spec) << 20))
+        (group / "memory.oom.group").write_text("1")
+        _without_swap(group / "memory.swap.max")
+    if "cpu" in names:
+        (group / "cpu.max").write_text(f"{spec.vcpu * _PERIOD_US} {_PERIOD_US}")
+    if "pids" in names:
+        (group / "pids.max").write_text(str(_tasks(spec)))
+    return os.fspath(group)
 
 
 def _make(group: Path) -> None:
@@ -89,23 +72,14 @@ def _make(group: Path) -> None:
             group.mkdir(parents=True, exist_ok=True)
             return
         except FileNotFoundError:
-            if attempt == _MAKE - 1:  # else the last machine that ended took the parent away just now
+            if attempt == _MAKE - 1:  # as above
                 raise
 
 
-def _unified(parent: Path, container: str, spec: MachineSpec) -> str:
-    parent.mkdir(exist_ok=True)
-    for folder in (parent.parent, parent):
-        for name in ("memory", "cpu", "pids"):
-            if name not in _words(folder / "cgroup.subtree_control"):
-                (folder / "cgroup.subtree_control").write_text(f"+{name}")
-    group = parent / container
-    _make(group)
-    (group / "memory.max").write_text(str(_memory_mib(spec) << 20))
-    (group / "memory.oom.group").write_text("1")
-    (group / "cpu.max").write_text(f"{spec.vcpu * _PERIOD_US} {_PERIOD_US}")
-    (group / "pids.max").write_text(str(_tasks(spec)))
-    return os.fspath(group)
+def _without_swap(file: Path) -> None:
+    """A machine over its memory ends; it does not push others out to the disk before. Kernels without swap lack it."""
+    if file.exists():
+        file.write_text("0")
 
 
 def _bound(name: str, group: Path, spec: MachineSpec) -> None:
@@ -160,7 +134,7 @@ def remove(groups: Sequence[str]) -> bool:
 
 def close(cgroups: Cgroups) -> None:
     """Remove the parent groups when no machine has any in them."""
-    for place in _places(cgroups):
+    for place in cgroups.places():
         try:
             os.rmdir(place / cgroups.parent)
         except OSError:
@@ -170,7 +144,7 @@ def close(cgroups: Cgroups) -> None:
 def leftovers(cgroups: Cgroups) -> list[Path]:
     """Return the folders of all groups there are, of whatever machine."""
     found: list[Path] = []
-    for place in _places(cgroups):
+    for place in cgroups.places():
         try:
             found += [entry for entry in (place / cgroups.parent).iterdir() if entry.is_dir()]
         except OSError:
@@ -185,7 +159,7 @@ def abandoned(cgroups: Cgroups, prefix: str, old: float = _OLD) -> list[Path]:
     is told by its age.
     """
     removed: list[Path] = []
-    for place in _places(cgroups):
+    for place in cgroups.places():
         for parent in place.glob(f"{prefix}*"):
             if parent.name == cgroups.parent:
                 continue
@@ -206,8 +180,11 @@ def _age(group: Path) -> float:
         return 0.0
 
 
-def _places(cgroups: Cgroups) -> list[Path]:
-    return [cgroups.unified] if cgroups.unified is not None else [place for _, place in cgroups.controllers]
+def bounds_memory(groups: Sequence[str]) -> bool:
+    """Whether one of the groups bounds the memory of what is in it."""
+    return any(
+        os.path.exists(f"{group}/{name}") for group in groups for name in ("memory.max", "memory.limit_in_bytes")
+    )
 
 
 def memory_used(groups: Sequence[str]) -> int:
@@ -252,10 +229,6 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _words(path: Path) -> list[str]:
-    return [word for line in _lines(path) for word in line.split()]
-
-
 def find_tasks(cgroups: Cgroups, container: str) -> bool:
     """Whether something runs in the groups of a container."""
-    return any(_lines(place / cgroups.parent / container / "cgroup.procs") for place in _places(cgroups))
+    return any(_lines(place / cgroups.parent / container / "cgroup.procs") for place in cgroups.places())

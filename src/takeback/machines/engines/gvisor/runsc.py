@@ -16,7 +16,6 @@ from takeback.errors import EngineFailed
 from takeback.host import process
 
 _QUICK = 20.0
-_PROBE = 10.0
 _LOG_CAP = 64 << 10
 IMAGE_FILES = ("checkpoint.img", "pages_meta.img", "pages.img")
 
@@ -162,18 +161,6 @@ class Runsc:
         if done.code != 0:
             raise EngineFailed(what=what, why=done.err.decode("utf-8", "replace").strip()[-500:])
         return done.out
-
-
-def platform_works(binary: Path, state: Path, platform: str, bundle: Path) -> bool:
-    """Whether `runsc --platform=... do true` ends well within a time limit; kvm hangs on some hosts."""
-    argv = [
-        os.fspath(binary), f"--root={state}", "--network=none", "--ignore-cgroups", f"--platform={platform}",
-        "--overlay2=all:memory", "run", f"--bundle={bundle}", f"probe-{platform:-<8.8}",
-    ]  # fmt: skip
-    try:
-        return process.start(argv, env=process.clean_environment(), cwd="/").finish(_PROBE, kill=True).code == 0
-    except (OSError, process.TimeoutExpired):
-        return False
 
 
 def last_error(log: Path) -> str:
