@@ -264,3 +264,21 @@ async def test_the_users_own_proxy_is_used(one: Face, world: World, server: Serv
     async with await one.create(network={"allow": ["far.test"]}) as box:
         assert (await box.exec("curl -sS http://far.test/hello")).stdout == "hello"
         assert "rule-not-allowed" in (await box.exec("curl -sSi http://other.test/hello")).stdout
+
+
+async def test_only_the_one_command_that_can_have_caused_it_is_named(one: Face, server: Server, world: World) -> None:
+    async with await one.create(network={"connect": [server.address]}) as box:
+        assert await fetch(box, server) == "hello"
+        sleeping = await box.spawn("sleep 1000")
+        assert await fetch(box, server) == "hello"
+        kill_keeper(world)  # the next one asks what runs
+        assert await fetch(box, server) == "hello"
+        async with await box.fork() as copy:
+            assert await fetch(copy, server) == "hello"
+            (theirs,) = await copy.network.log()
+        await sleeping.kill()
+        await sleeping.wait()
+        assert await fetch(box, server) == "hello"
+        steps = [entry["step"] for entry in await box.network.log()]
+        alone, both = steps[0], f"one of: sleep 1000 | {steps[0]}"
+        assert alone.startswith("curl") and steps == [alone, both, both, alone] and theirs["step"] == both

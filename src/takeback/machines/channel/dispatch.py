@@ -9,7 +9,7 @@ import asyncio
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +48,9 @@ class Answers:
         self.followings: dict[int, Following] = {}
         self.stdin: dict[int, StdinFlow] = {}
         self.running: set[int] = set()
+        self.commands: dict[
+            int, Sequence[str | bytes]
+        ] = {}  # of those that run or are about to, as they were asked for
         self.ended_call: Callable[[int, Ended], None] | None = None
         self.connection_call: Callable[[Frame], None] | None = None
         self.early: list[Frame] = []  # about connections, while nobody takes those yet
@@ -117,6 +120,7 @@ class Answers:
 
     def keep_end(self, process: int, ended: Ended) -> None:
         self.running.discard(process)
+        self.commands.pop(process, None)
         self._ends[process] = ended
         while len(self._ends) > _ENDS_KEPT:
             self._ends.popitem(last=False)
@@ -126,6 +130,7 @@ class Answers:
 
     def forget(self, process: int) -> None:
         self._starts.pop(process, None)
+        self.commands.pop(process, None)
         self.stdin.pop(process, None)
         self._ends.pop(process, None)
 

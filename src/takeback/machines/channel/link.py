@@ -107,6 +107,7 @@ class Link:
                 self.answers.keep_end(listed.id, listed.ended)
             else:
                 self.answers.running.add(listed.id)
+                self.answers.commands[listed.id] = listed.argv
         return attached
 
     async def spawn(
@@ -122,6 +123,7 @@ class Link:
             following = self._following(follower, 0, window)
             fields += [(Tag.FOLLOWER, follower), (Tag.CREDIT, window)]
         future = self.answers.expect_start(ident)
+        self.answers.commands[ident] = command.argv
         self.answers.stdin[ident] = StdinFlow()
         try:
             self._stream.send(encode_message(Type.SPAWN, ident, encode_fields(fields)))
@@ -142,6 +144,11 @@ class Link:
         following = self._following(follower, cursor, window)
         self._send(Type.FOLLOW, follower, (Tag.PROCESS, process), (Tag.CURSOR, cursor), (Tag.CREDIT, window))
         return following
+
+    @property
+    def commands(self) -> list[Sequence[str | bytes]]:
+        """What runs, or is about to, as it was asked for, oldest first; what an earlier host began may be cut short."""
+        return list(self.answers.commands.values())
 
     async def wait(self, process: int) -> Ended:
         """Wait for the end of a process, without its output. Raises MachineRefused when it is not known."""

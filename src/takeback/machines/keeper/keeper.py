@@ -14,7 +14,7 @@ from typing import Any
 from takeback.errors import NameTaken, SandboxNotFound, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
-from takeback.machines.keeper import batches, networks, trials
+from takeback.machines.keeper import batches, networks, programs, trials
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.meter import Meter
 from takeback.machines.keeper.previews import Previews
@@ -109,11 +109,14 @@ class Keeper:
 
     def _life(self, record: SandboxRecord, rules: Rules | None = None) -> Life:
         """Return a sandbox with its network: of new `rules`, or those it has."""
-        steps = [""]
         folder = self.registry.folder(record.id)
-        network = networks.of(record.id, folder, rules, self._upstream, lambda: steps[-1])
+
+        def step() -> str:
+            found = self._lives.get(record.id)
+            return programs.step_of(found.commands()) if found is not None else ""
+
+        network = networks.of(record.id, folder, rules, self._upstream, step)
         life = Life(record, self.engine(record.engine), self.registry, self.now_ns, network)
-        life.steps = steps
         life.began = self.began
         return life
 

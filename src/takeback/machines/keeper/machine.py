@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,8 +70,6 @@ class Life:
         self.deleted = False
         self.over = asyncio.Event()  # it was deleted
         self.began = asyncio.Event()  # it runs, or does so again; whoever waits for that clears it
-        # What was spawned last, and what runs to its end because somebody asked, the newest last.
-        self.steps: list[str] = [""]
         self.shell = "bash"  # what commands given as a text run in; found out by trying
         self._registry = registry
         self._now_ns = now_ns
@@ -105,14 +103,9 @@ class Life:
         self.busy -= 1
         self.active_ns = self._now_ns()
 
-    @asynccontextmanager
-    async def doing(self, step: str) -> AsyncIterator[None]:
-        """Name what runs inside for the block, for the log of its network."""
-        self.steps.append(step)
-        try:
-            yield
-        finally:
-            del self.steps[-1 - self.steps[::-1].index(step)]
+    def commands(self) -> list[Sequence[str | bytes]]:
+        """Return what runs inside because somebody asked for it, oldest first."""
+        return self._link.commands if self._link is not None else []
 
     async def awake(self) -> None:
         """Return when it runs, waking it if it may wake by itself. Raises SandboxPaused, SandboxStopped."""

@@ -25,7 +25,7 @@ _ENDED_SHOWN = 16
 async def execute(call: Call) -> dict[str, Any]:
     """Run a command to its end; output goes out as it comes, or without `stream` its beginning at the end."""
     request = call.request
-    async with call.using() as life, life.doing(programs.step_of(request)):
+    async with call.using() as life:
         link = await life.link()
         command = programs.command_of(life.record, request, session=True, shell=life.shell)
         try:
@@ -100,7 +100,6 @@ async def spawn(call: Call) -> dict[str, Any]:
     async with call.using() as life:
         link = await life.link()
         command = programs.command_of(life.record, call.request, session=False, shell=life.shell)
-        life.steps[0] = programs.step_of(call.request)
         try:
             started = await start(life, link, command, follow=False)
         except NotStarted as error:

@@ -9,7 +9,7 @@ import errno
 import os
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from takeback.errors import (
@@ -29,7 +29,7 @@ FILES = "/.takeback/init"
 ROOT = Account("root", 0, 0, (), "/root")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHELLS = ("bash", "sh")
-_STEP = 200  # characters
+_STEP, _STEPS = 200, 8  # characters of a command, commands
 
 
 def account_of(record: SandboxRecord, user: str | None) -> Account:
@@ -80,10 +80,18 @@ def environment(record: SandboxRecord, account: Account) -> dict[str, str]:
     return {"LANG": "C.UTF-8", **record.base.env, **proxy_environment(), **mine, **record.env}
 
 
-def step_of(request: Mapping[str, Any]) -> str:
-    """Return what a request wants to be run in one line, for logs."""
-    text = request["command"] if "command" in request else shlex.join(request["argv"])
-    return " ".join(str(text).split())[:_STEP]
+def step_of(commands: Iterable[Sequence[str | bytes]]) -> str:
+    """Return the one command in one line, for logs; of several all, since nobody can tell which of them it was."""
+    asked = [[os.fsdecode(word) for word in words] for words in commands]
+    texts = [" ".join(_shown(words).split())[:_STEP] for words in asked if words[:1] != [FILES]]
+    if len(texts) < 2:
+        return "".join(texts)
+    more = f" | and {len(texts) - _STEPS} more" if len(texts) > _STEPS else ""
+    return "one of: " + " | ".join(texts[:_STEPS]) + more
+
+
+def _shown(words: Sequence[str]) -> str:
+    return words[2] if len(words) == 3 and words[0] in _SHELLS and words[1] == "-c" else shlex.join(words)
 
 
 def other_shell(command: Command) -> Command | None:
@@ -174,8 +182,7 @@ def unfinished(name: str) -> dict[str, Any]:
 
 def record_of(sandbox: SandboxRecord, one: Listed) -> dict[str, Any]:
     """Return a process as callers see it."""
-    words = [word.decode("utf-8", "replace") for word in one.argv]
-    shown = words[2] if len(words) == 3 and words[0] in _SHELLS and words[1] == "-c" else shlex.join(words)
+    shown = _shown([word.decode("utf-8", "replace") for word in one.argv])
     return {
         "id": name_of(one.id),
         "kind": "process",
