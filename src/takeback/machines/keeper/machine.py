@@ -33,6 +33,7 @@ from takeback.errors import (
     SandboxStopped,
     StartFailed,
     TakebackError,
+    TimedOut,
     Unsupported,
 )
 from takeback.machines.channel.link import LIMIT, Link
@@ -47,6 +48,8 @@ _SECOND = 1_000_000_000
 _BOOT_SECONDS = 30.0
 _PROOF_SECONDS = 5.0
 _SEED = 32
+# One restore in hundreds dies in the engine, or comes up dead; nothing is left of it, so it can be repeated.
+_FLEETING = (EngineFailed, MachineSilent, TimedOut)
 
 
 class Life:
@@ -255,19 +258,14 @@ class Life:
         try:
             async with self._failing():
                 await self._greet()
-        except (EngineFailed, MachineSilent) as error:
+        except _FLEETING as error:
             log.warning("sandbox %s: %s; once more", self.record.id, error)
             await self._boot(self.engine.restore, self.machine, saved)
 
     async def start_from(self, saved: Saved) -> None:
         """Bring it up from a snapshot for the first time. Raises what the engine raises, with nothing left."""
         async with self._lock:
-            try:
-                await self._boot(self.engine.restore, self.machine, saved)
-            except EngineFailed as error:
-                # One restore in hundreds dies in the engine; nothing is left of it, so it can be repeated.
-                log.warning("sandbox %s: %s; once more", self.record.id, error)
-                await self._boot(self.engine.restore, self.machine, saved)
+            await self._boot_from(saved)
 
     async def replace(self, saved: Saved, snapshot_id: str) -> Machine:
         """Put it to a snapshot; return the machine it was, still to be removed.
@@ -287,7 +285,7 @@ class Life:
             fresh = machine_of(record, self._registry.folder(record.id))
             try:
                 link = await self._bring_up(fresh, record, saved)
-            except EngineFailed as error:
+            except _FLEETING as error:
                 log.warning("sandbox %s: %s; once more", self.record.id, error)
                 link = await self._bring_up(fresh, record, saved)
             old = self.machine
@@ -305,7 +303,7 @@ class Life:
             fresh.folder.mkdir(mode=0o700)
             _make_fifos(fresh.stdio)
             await threaded(self.engine.restore, fresh, saved)
-            return await _open(fresh, record, _BOOT_SECONDS)
+            return await self._first_answer(fresh, record)
         except BaseException:
             await threaded(self.engine.remove, fresh)
             shutil.rmtree(fresh.folder, ignore_errors=True)
@@ -329,7 +327,7 @@ class Life:
             if self.record.state != SandboxState.STOPPED or kept is None:
                 raise self.stopped()
             saved = await threaded(self.engine.saved, kept)
-            await self._boot(self.engine.restore, self.machine, saved)
+            await self._boot_from(saved)
             if saved.memory:
                 await self._end_all()
             shutil.rmtree(kept, ignore_errors=True)
@@ -432,6 +430,13 @@ class Life:
             found.append(machine_of(replace(self.record, incarnation=""), top))
         return [one for one in found if one.id != self.machine.id]
 
+    async def _boot_from(self, saved: Saved) -> None:
+        try:
+            await self._boot(self.engine.restore, self.machine, saved)
+        except _FLEETING as error:
+            log.warning("sandbox %s: %s; once more", self.record.id, error)
+            await self._boot(self.engine.restore, self.machine, saved)
+
     async def _boot(self, how: Callable[..., None], *arguments: Any) -> None:
         async with self._failing():
             self.begin()
@@ -440,13 +445,23 @@ class Life:
 
     async def _greet(self) -> None:
         """Run from now on: PID 1 answers, is told who it is, and reaches what it may."""
-        self._link = await _open(self.machine, self.record, _BOOT_SECONDS)
+        self._link = await self._first_answer(self.machine, self.record)
         self._watch()
         await self._join(self._link)
         now = self._now_ns()
         lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
         self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="", held="")
+
+    async def _first_answer(self, machine: Machine, record: SandboxRecord) -> Link:
+        """Return the channel to a machine that came up just now. Raises MachineSilent, at once when it has ended."""
+        watched = await threaded(self.engine.watch, machine)
+        if watched is None:
+            raise MachineSilent(why="its process ended at once")
+        try:
+            return await _open(machine, record, _BOOT_SECONDS, watched)
+        finally:
+            os.close(watched)
 
     @asynccontextmanager
     async def _failing(self) -> AsyncIterator[None]:
@@ -572,10 +587,21 @@ class Life:
                 future.set_result(None)
 
 
-async def _open(machine: Machine, record: SandboxRecord | None, limit: float) -> Link:
-    """Return the channel to a machine, which has answered; with a record it is told who it is."""
+async def _open(machine: Machine, record: SandboxRecord | None, limit: float, watched: int = -1) -> Link:
+    """Return the channel to a machine, which has answered; with a record it is told who it is.
+
+    `watched` becomes readable when its process ends: nobody waits for an answer of that one.
+    """
+    loop = asyncio.get_running_loop()
     link = Link(machine.stdio.to_guest, machine.stdio.from_guest)
+
+    def ended() -> None:
+        loop.remove_reader(watched)
+        link.close("its process ended before it answered")
+
     try:
+        if watched >= 0:
+            loop.add_reader(watched, ended)
         link.go()  # a copy begins, and an orphan may be left, standing still for the save it comes from
         await link.attach(limit)
         if record is not None:
@@ -585,6 +611,9 @@ async def _open(machine: Machine, record: SandboxRecord | None, limit: float) ->
     except BaseException:
         link.close()
         raise
+    finally:
+        if watched >= 0:
+            loop.remove_reader(watched)
     return link
 
 
