@@ -138,6 +138,14 @@ class SandboxRecord:
                 what="the record of a sandbox", detail=str(error), next="remove it with `takeback sandbox rm`"
             ) from error
 
+    @classmethod
+    def spoiled(cls, id: str, why: str, created_ns: int) -> SandboxRecord:
+        """Return what stands for a record that cannot be read: enough to be shown and deleted."""
+        return cls(
+            id=id, state=SandboxState.STOPPED, engine="gvisor", base=Base("", ""), disk="layers", supervisor="",
+            created_ns=created_ns, stop_reason="lost", lost=f"its record cannot be read: {why}",
+        )  # fmt: skip
+
     def info(self) -> dict[str, Any]:
         """Return the record as callers see it: the hosted service's names, `env` by name only."""
         lease = utc(self.lease_ns)
@@ -218,6 +226,7 @@ class SnapshotRecord:
     file_bytes: int = 0
     layers: Mapping[str, int] = field(default_factory=dict)  # frozen disk layers by name, with their bytes
     paused_s: float = 0.0
+    error: str = ""  # why its record cannot be read; the rest is made up then
 
     def to_json(self) -> dict[str, Any]:
         """Return what is written to snapshot.json."""
@@ -247,7 +256,7 @@ class SnapshotRecord:
             "kind": "snapshot",
             "mode": self.mode,
             "status": "active",
-            "state": "ready",
+            "state": "failed" if self.error else "ready",
             "name": self.name,
             "labels": dict(self.labels),
             "sourceSandboxId": source.id,
@@ -259,7 +268,7 @@ class SnapshotRecord:
             "meteredBytes": self.stored_bytes,
             "pausedSeconds": self.paused_s,
             "backedUp": False,
-            "error": None,
+            "error": self.error or None,
             "createdAt": utc(self.created_ns),
             "readyAt": utc(self.ready_ns),
             "expiresAt": utc(self.expires_ns),

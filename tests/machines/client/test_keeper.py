@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from takeback.errors import KeeperFailed, SandboxStopped, TakebackError
 from takeback.machines import wire
 from takeback.machines.client.sandbox import Sandbox
+from takeback.machines.client.snapshots import Snapshots
 from takeback.machines.keeper.log import LARGEST
 from tests.machines.client import leaks
 from tests.machines.client.conftest import World
@@ -210,11 +212,14 @@ async def test_a_record_that_cannot_be_read_does_no_harm_to_the_others(one: Face
         (world.directory.root / "sandboxes" / "22222222-2222-4222-8222-222222222222").mkdir()
         kill_keeper(world)
         assert (await box.exec("true")).exit_code == 0
-        assert len(await one.list()) == 1
-        assert spoiled.name in world.log()
-        for name in os.listdir(spoiled):
-            (spoiled / name).unlink()
-        spoiled.rmdir()
+        found = {other.id: other for other in await one.list()}
+        assert found.keys() == {box.id, spoiled.name} and spoiled.name in world.log()
+        lost = found[spoiled.name]
+        assert lost.state == "stopped" and "its record cannot be read" in lost.info["lost"]
+        for call in (lost.restart(), lost.update(name="x"), lost.exec("true")):
+            with pytest.raises(TakebackError, match="sandbox"):
+                await call
+        await lost.delete()
 
 
 async def test_only_its_own_user_may_speak_to_it(one: Face, world: World) -> None:
@@ -310,3 +315,36 @@ def test_a_caller_that_is_slow_to_end_its_input_still_gets_the_answer(world: Wor
             frames += parser.feed(connection.recv(4096))
         assert [frame[0] for frame in frames] == [wire.Type.HELLO, wire.Type.JSON]
         assert "ok" in wire.unpack_json(frames[1][1])
+
+
+async def test_sweeping_goes_on_beside_records_that_cannot_be_read(one: Face, world: World) -> None:
+    """What they may need stays; they can be seen and deleted, and then that goes too."""
+    box, other = await one.create(disk="layers"), await one.create(disk="layers")
+    await box.files.write("/workspace/file", "x")
+    taken = await box.snapshot()
+    await other.stop()
+    for path in (world.directory.sandbox(box.id) / "sandbox.json", world.directory.sandbox(other.id) / "sandbox.json"):
+        path.write_text("")
+    (world.directory.snapshot(taken["id"]) / "snapshot.json").write_text('{"format": 1')
+    needed = set(os.listdir(world.directory.layers))
+    kill_keeper(world)
+    third = await one.create(disk="layers")
+    await third.files.write("/workspace/file", "x")
+    assert set(os.listdir(world.directory.layers)) > needed
+    await third.delete()
+    await until(lambda: set(os.listdir(world.directory.layers)) == needed)
+    (snapshot,) = Snapshots(world.client).list()
+    assert (snapshot["id"], snapshot["state"]) == (taken["id"], "failed") and snapshot["error"]
+    with pytest.raises(TakebackError, match="record of snapshot"):
+        await one.create(snapshot=taken["id"])
+    await box.delete_snapshot(taken["id"])
+    for lost in (box, other):
+        await lost.delete()
+    await until(lambda: os.listdir(world.directory.layers) == [])
+
+
+async def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)

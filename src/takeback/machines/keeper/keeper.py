@@ -146,13 +146,13 @@ class Keeper:
     async def recover(self) -> None:
         """Find again what an earlier keeper looked after, and finish what it was removing."""
         found: list[Life] = []
-        whole = self.snapshots.load()
+        whole = True
+        self.snapshots.load()
         self.meter.load(self.now_ns())
         for one in self.registry.all():
-            if isinstance(one, tuple):
-                log.error("sandbox %s: its record cannot be read: %s", *one)
-                whole = False
-                continue
+            spoiled = self.registry.is_spoiled(one.id)
+            if spoiled:
+                log.error("sandbox %s: %s", one.id, one.lost)
             try:
                 life = self._life(one)
             except TakebackError as error:
@@ -160,7 +160,8 @@ class Keeper:
                 whole = False
                 continue
             self._lives[one.id] = life
-            found.append(life)
+            if not spoiled:  # nobody knows what it is, so it is left alone
+                found.append(life)
         cut = await self._recover_forks(found)
         await asyncio.gather(*(self._recover(life) for life in found if life not in cut))
         await trials.recover(self)
@@ -180,13 +181,14 @@ class Keeper:
     def _sweep(self) -> None:
         """Remove what a killed keeper left half done, and disk layers nobody needs any more.
 
-        Only when every record could be read: what is in a spoiled one may be needed. In the event loop itself, so that
-        nothing begins meanwhile that it would not know of.
+        Only when every sandbox has its engine. In the event loop itself, so that nothing begins meanwhile that it would
+        not know of.
         """
         if not self._whole:
             return
-        machines = [life.machine for life in self.lives()]
-        saved = [life.kept for life in self.lives() if life.kept is not None] + self.snapshots.folders()
+        needed = [life.needs() for life in self.lives()]
+        machines = [one for machines, _ in needed for one in machines]
+        saved = [one for _, kept in needed for one in kept] + self.snapshots.folders()
         try:
             removed = self.engine("gvisor").sweep(machines, saved)
         except TakebackError as error:
@@ -274,7 +276,8 @@ def select(
             continue
         if states and record.state not in states and not (stopped and record.state == SandboxState.STOPPED):
             continue
-        if not states and not stopped and not record.alive:
+        # One that is lost with its record is no news that may be missed.
+        if not states and not stopped and not (record.alive or life.spoiled):
             continue
         if all(record.labels.get(key) == value for key, value in labels.items()):
             found.append(life)

@@ -48,6 +48,7 @@ _SECOND = 1_000_000_000
 _BOOT_SECONDS = 30.0
 _PROOF_SECONDS = 5.0
 _SEED = 32
+_KEPT = "kept-"  # how the folders with the disk of a stopped one begin
 # One restore in hundreds dies in the engine, or comes up dead; nothing is left of it, so it can be repeated.
 _FLEETING = (EngineFailed, MachineSilent, TimedOut)
 
@@ -90,8 +91,19 @@ class Life:
         return self._lock.locked()
 
     @property
+    def spoiled(self) -> bool:
+        """Whether its record cannot be read."""
+        return self._registry.is_spoiled(self.record.id)
+
+    @property
     def runs(self) -> bool:
         return self.record.state == SandboxState.RUNNING and not self.deleted
+
+    def needs(self) -> tuple[list[Machine], list[Path]]:
+        """Return every machine of it and every kept disk, for which nothing may be swept away."""
+        folder = self._registry.folder(self.record.id)
+        kept = folder.glob(f"{_KEPT}*") if self.spoiled else [self.kept]
+        return [self.machine, *self._stale()], [one for one in kept if one is not None]
 
     @property
     def kept(self) -> Path | None:
@@ -228,7 +240,7 @@ class Life:
             if unable:
                 raise Unsupported(what=f"keeping the disk of a stopped sandbox ({unable})", next="pause or delete it")
             # No two saves ever have a folder of one name, wherever they lie: the engine goes by it.
-            name = f"kept-{uuid.uuid4().hex}"
+            name = f"{_KEPT}{uuid.uuid4().hex}"
             kept = self._registry.folder(self.record.id) / name
             kept.mkdir(mode=0o700)
             try:
@@ -347,14 +359,20 @@ class Life:
     async def clean(self) -> None:
         """Remove all of a deleted sandbox."""
         async with self._lock:
-            await threaded(self.engine.remove, self.machine)
+            for machine in (self.machine, *self._stale()):
+                await threaded(self.engine.remove, machine)
             await threaded(self._registry.remove, self.record.id)
             self.record = self.record.with_state(SandboxState.STOPPED)
 
     def change(self, **fields: Any) -> None:
         """Change settings and write them down."""
-        self.record = replace(self.record, **fields)
-        self._registry.save(self.record)
+        self._note(replace(self.record, **fields))
+
+    def _note(self, record: SandboxRecord) -> None:
+        # What says that a disk is kept, or no more, is all that leads to it.
+        durable = bool(self.record.kept or record.kept)
+        self.record = record
+        self._registry.save(record, durable=durable)
 
     # -- finding again ---------------------------------------------------------------------------------------------
 
@@ -424,6 +442,8 @@ class Life:
     def _stale(self) -> list[Machine]:
         """Return the machines of it that a killed keeper left: replacements not yet in place, or what was replaced."""
         top = self._registry.folder(self.record.id)
+        if not top.is_dir():
+            return []
         names = [path.name for path in top.iterdir() if path.is_dir() and len(path.name) == 32]
         found = [machine_of(replace(self.record, incarnation=name), top) for name in names]
         if self.record.incarnation:
@@ -578,8 +598,7 @@ class Life:
         await self._detach("lost")
 
     def _set(self, state: SandboxState, **changes: Any) -> None:
-        self.record = self.record.with_state(state, **changes)
-        self._registry.save(self.record)
+        self._note(self.record.with_state(state, **changes))
         if state == SandboxState.RUNNING:
             self.began.set()
         for future in self._waiting:

@@ -24,6 +24,7 @@ class Registry:
 
     def __init__(self, directory: MachinesDir) -> None:
         self._directory = directory
+        self._spoiled: dict[str, str] = {}
 
     def folder(self, sandbox_id: str) -> Path:
         return self._directory.sandbox(sandbox_id)
@@ -33,21 +34,36 @@ class Registry:
         self.folder(record.id).mkdir(mode=0o700, parents=True)
         self.save(record)
 
-    def save(self, record: SandboxRecord) -> None:
-        """Replace the record of a sandbox; after a power cut none of them runs anyway, so no fsync."""
-        text = json.dumps(record.to_json(), indent=1)
-        atomic.write_bytes(self.folder(record.id) / _NAME, text.encode(), durable=False)
+    def save(self, record: SandboxRecord, *, durable: bool = False) -> None:
+        """Replace the record of a sandbox; `durable` when it must be found after a power cut too.
 
-    def all(self) -> Iterator[SandboxRecord | tuple[str, str]]:
-        """Give every record, or (id, what is wrong) of one that cannot be read."""
+        A record that could not be read is replaced only when its sandbox is deleted; else raises Damaged.
+        """
+        if record.id in self._spoiled and record.stop_reason != "deleted":
+            raise Damaged(
+                what=f"the record of sandbox {record.id}",
+                detail=self._spoiled[record.id],
+                next="mend it and have the keeper started anew, or delete that sandbox",
+            )
+        text = json.dumps(record.to_json(), indent=1)
+        atomic.write_bytes(self.folder(record.id) / _NAME, text.encode(), durable=durable)
+
+    def is_spoiled(self, sandbox_id: str) -> bool:
+        """Whether its record could not be read: what is known of it is made up."""
+        return sandbox_id in self._spoiled
+
+    def all(self) -> Iterator[SandboxRecord]:
+        """Give every record; of one that cannot be read, one that says why and can be deleted."""
         top = self._directory.root / "sandboxes"
         for folder in sorted(top.iterdir()) if top.is_dir() else ():
             try:
                 yield self._read(folder / _NAME)
-            except FileNotFoundError:
-                shutil.rmtree(folder, ignore_errors=True)  # killed before the record was written: nothing ran yet
             except (OSError, ValueError, Damaged) as error:
-                yield folder.name, str(error)
+                if isinstance(error, FileNotFoundError) and not _has_content(folder):
+                    shutil.rmtree(folder, ignore_errors=True)  # killed before the record was written: nothing ran yet
+                    continue
+                self._spoiled[folder.name] = str(error)
+                yield SandboxRecord.spoiled(folder.name, str(error), folder.stat().st_mtime_ns)
 
     def _read(self, path: Path) -> SandboxRecord:
         if path.stat().st_size > _LARGEST:
@@ -68,3 +84,8 @@ class Registry:
                 else:
                     child.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
+        self._spoiled.pop(sandbox_id, None)
+
+
+def _has_content(folder: Path) -> bool:
+    return any(not child.name.startswith(".tmp-") for child in folder.iterdir())

@@ -45,10 +45,9 @@ class Snapshots:
     def folder(self, snapshot_id: str) -> Path:
         return self._directory.snapshot(snapshot_id)
 
-    def load(self) -> bool:
-        """Read them all, removing what was never finished; return whether every record could be read."""
+    def load(self) -> None:
+        """Read them all, removing what was never finished; one that cannot be read can be seen and deleted."""
         top = self._directory.root / "snapshots"
-        whole = True
         for folder in sorted(top.iterdir()) if top.is_dir() else ():
             try:
                 record = SnapshotRecord.from_json(json.loads((folder / _NAME).read_bytes()))
@@ -57,8 +56,9 @@ class Snapshots:
                 shutil.rmtree(folder, ignore_errors=True)
             except (OSError, ValueError, Damaged) as error:
                 log.error("snapshot %s: its record cannot be read: %s", folder.name, error)
-                whole = False
-        return whole
+                created_ns = folder.stat().st_mtime_ns
+                source = SandboxRecord.spoiled("", str(error), created_ns)
+                self._records[folder.name] = SnapshotRecord(folder.name, "memory", source, created_ns, error=str(error))
 
     def all(self) -> list[SnapshotRecord]:
         return sorted(self._records.values(), key=lambda record: -record.created_ns)
@@ -66,12 +66,14 @@ class Snapshots:
     def folders(self) -> list[Path]:
         return [self.folder(id) for id in self._records]
 
-    def find(self, snapshot_id: object) -> SnapshotRecord:
-        """Return a snapshot by its id, or the newest of that name. Raises SnapshotNotFound."""
+    def find(self, snapshot_id: object, *, spoiled: bool = False) -> SnapshotRecord:
+        """Return a snapshot by its id, or the newest of a name. Raises SnapshotNotFound, Damaged (not if `spoiled`)."""
         found = self._records.get(str(snapshot_id))
         named = found or next((record for record in self.all() if record.name == snapshot_id), None)
         if named is None:
             raise SnapshotNotFound(id=str(snapshot_id))
+        if named.error and not spoiled:
+            raise Damaged(what=f"the record of snapshot {named.id}", detail=named.error, next="delete that snapshot")
         return named
 
     def has(self, snapshot_id: str) -> bool:
@@ -235,7 +237,7 @@ async def listing(call: Call) -> list[dict[str, Any]]:
 
 
 async def get(call: Call) -> dict[str, Any]:
-    return call.keeper.snapshots.find(call.request["snapshot"]).info()
+    return call.keeper.snapshots.find(call.request["snapshot"], spoiled=True).info()
 
 
 async def update(call: Call) -> dict[str, Any]:
@@ -252,7 +254,7 @@ async def update(call: Call) -> dict[str, Any]:
 
 async def delete(call: Call) -> dict[str, Any]:
     """Remove a snapshot; sandboxes made of it stay."""
-    record = call.keeper.snapshots.find(call.request["snapshot"])
+    record = call.keeper.snapshots.find(call.request["snapshot"], spoiled=True)
     await _forget(call, record.id)
     return {**record.info(), "state": "deleted"}
 
