@@ -7,7 +7,7 @@
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
-    │   ├── CannotSave  SnapshotMismatch
+    │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
     │   ├── OtherKeeper
     ├── Unable                exit 1   the machine said no
@@ -256,6 +256,12 @@ class CannotSave(Refused):
     hint = "{next}"
 
 
+class CannotSaveFirst(CannotSave):
+    kind = "cannot-save-first"
+    message = "sandbox {id} was not restored: what it is now cannot be saved first: {why}"
+    hint = "mend that, or give up the way back: restore(..., undo=False), on the command line --no-undo"
+
+
 class StoredLimit(Refused):
     kind = "stored-limit"
     message = "another snapshot of about {need} bytes would pass the limit of {limit}: {stored} are stored"
@@ -296,7 +302,7 @@ class SandboxHeld(Refused):
 class SandboxStopped(Refused):
     kind = "sandbox-stopped"
     message = "sandbox {id} is {state}{why}"
-    hint = "restart it when its disk was kept, else make a new one"
+    hint = "restart it (`takeback sandbox wake`) if its files were kept, put it to a snapshot, or make a new one"
 
 
 class ProcessRunning(Refused):

@@ -186,6 +186,14 @@ class Engine(Protocol):
         is proven only by its PID 1's answer.
         """
 
+    def keep(self, machine: Machine, into: Path) -> Saved | None:
+        """End a machine and keep its changed files: what `save` without memory writes, in a new empty folder.
+
+        Nothing inside is asked, so it is also for one that has ended by itself, was killed, or ended with the boot it
+        was started in. None when there are no files of it on the host (MEMORY, or it never ran); then nothing was done.
+        `remove` is still to be called. Raises OSError or EngineFailed, with nothing in the folder that counts.
+        """
+
     def restore(self, machine: Machine, saved: Saved) -> None:
         """Bring a machine up from a snapshot; its spec must equal the saved one's but for `hostname`.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -122,3 +125,22 @@ def test_a_chain_is_remembered_shown_and_gone_back_in(tb: Run, machines: Home, d
     assert len(tb("chain", "drop", "--yes", "db")["removed"]) == 3
     assert tb("chain", "drop", "db").error == "nothing-to-do"
     assert tb("chain", "shw", "db").code == 2
+
+
+def test_what_cannot_be_saved_first_is_given_up_only_when_asked_to(tb: Run, db: str, machines: Home) -> None:
+    tb("sandbox", "exec", "db", "echo old > file")
+    tb("sandbox", "snapshot", "db", "--name", "good")
+    hold = "echo new > file; (exec 3>held; rm held; exec setsid sleep 1000) >/dev/null 2>&1 & sleep 0.2"
+    assert tb("sandbox", "exec", "db", hold).code == 0
+    refused = tb("sandbox", "restore", "db", "good")
+    assert (refused.code, refused["error"]["kind"]) == (1, "cannot-save-first")
+    assert "--no-undo" in refused["error"]["hint"] and read(tb, "file") == "new\n"
+    done = tb("sandbox", "restore", "--no-undo", "db", "good")
+    assert (done.code, done["undo_with"]) == (0, None) and read(tb, "file") == "old\n"
+
+    for path in (machines.data / "machines" / "sandboxes").rglob("engine.json"):
+        os.kill(json.loads(path.read_bytes())["current"]["sandbox"][0], signal.SIGKILL)
+    until = time.monotonic() + 20
+    while tb("sandbox", "ls")["sandboxes"][0]["state"] != "stopped":
+        assert time.monotonic() < until
+    assert tb("sandbox", "wake", "db")["sandboxes"][0]["state"] == "running" and read(tb, "file") == "old\n"

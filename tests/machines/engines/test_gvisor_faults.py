@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from takeback.errors import CannotSave, EngineFailed, SnapshotDamaged, SnapshotMismatch
-from takeback.host import process
+from takeback.host import mounts, process
 from takeback.machines.engine import DiskKind, Machine, State
 from takeback.machines.engines.gvisor import checks, containers, header, room
 from takeback.machines.engines.gvisor.containers import Containers
@@ -160,6 +160,16 @@ def test_a_snapshot_of_another_engine_version_is_refused_before_anything_starts(
     assert guest.sh("echo unharmed") == "unharmed\n"
 
 
+def test_files_without_memory_are_booted_from_by_any_version(layers: Lab) -> None:
+    machine, guest = layers.started()
+    guest.sh("echo x > /root/x")
+    kept = layers.engine.keep(machine, layers.folder())
+    assert kept is not None
+    head = header.read(kept.folder)
+    header.write(kept.folder, replace(head, version="0.0~20990101.0"), durable=False)
+    assert layers.restored(kept)[1].sh("cat /root/x") == "x\n"
+
+
 def test_a_missing_layer_is_refused_before_anything_starts(layers: Lab) -> None:
     machine, guest = layers.started()
     guest.sh(MORE)
@@ -217,6 +227,32 @@ def wait_until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("point", ["header", "clear", "write"])
+def test_a_keep_that_is_cut_at_any_point_is_repeated(layers: Lab, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """Before the machine is ended, before its record says whose the files are now, and after."""
+    machine, guest = layers.started()
+    guest.sh("echo x > /root/x")
+    holder, name = {
+        "header": (mounts, "unmount_below"),
+        "clear": (checks, "write"),
+        "write": (mounts, "sync_filesystem"),
+    }[point]
+
+    def cut(*_: object) -> None:
+        raise OSError(28, "cut here")
+
+    monkeypatch.setattr(holder, name, cut)
+    with pytest.raises(OSError, match="cut here"):
+        layers.engine.keep(machine, layers.folder())
+    monkeypatch.undo()
+    assert layers.engine.sweep([machine], []) == ()
+    kept = layers.engine.keep(machine, layers.folder())
+    assert kept is not None
+    layers.engine.remove(machine)
+    layers.engine.sweep([], [kept.folder])
+    assert layers.restored(kept)[1].sh("cat /root/x") == "x\n"
 
 
 # Each kills the process that uses the engine at one point of a save under LAYERS.

@@ -23,7 +23,7 @@ _HEAD = ("ID", "NAME", "STATE", "IMAGE", "CREATED")
         ("takeback sandbox ls --all --label team=x", "also those that are over, with a label"),
     ],
 )
-@click.option("-a", "--all", "everything", is_flag=True, help="Also stopped ones whose disk is gone, and lost ones.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also stopped ones whose disk is gone.")
 @click.option("--label", "labels", multiple=True, metavar="K=V", callback=common.pairs, help="Only with this label.")
 @options.speaking
 def command(face: Face, everything: bool, labels: dict[str, str]) -> int:

@@ -20,11 +20,13 @@ from takeback.cli.sandbox import common
 )
 @common.id_argument
 @click.argument("snapshot", metavar="[SNAPSHOT]", required=False)
+@click.option("--no-undo", is_flag=True, help="Do not save what it is now: there is no way back.")
 @options.speaking
-def command(face: Face, id: str, snapshot: str | None) -> int:
+def command(face: Face, id: str, snapshot: str | None, no_undo: bool) -> int:
     """Put a sandbox to a snapshot: same id and name, files, memory and processes as they were then.
 
-    What it is now is saved first and kept for a day, so that this can be taken back.
+    What it is now is saved first and kept for a day, so that this can be taken back; when that cannot be done it is
+    left alone, and --no-undo goes ahead. One that was stopped or died runs again; what is saved of it are its files.
     """
     from takeback.errors import SnapshotNotFound
 
@@ -37,10 +39,11 @@ def command(face: Face, id: str, snapshot: str | None) -> int:
     else:
         record = common.find_snapshot(face, snapshot)
     with common.timed(face, f"putting {id} to {record['name'] or record['id'][:8]}"):
-        box.restore(record)
-    undo = f"takeback sandbox restore {common.short(box.info)} {box.info['undoSnapshotId'][:8]}"
+        box.restore(record, undo=not no_undo)
+    before = box.info["undoSnapshotId"]
+    undo = before and f"takeback sandbox restore {common.short(box.info)} {before[:8]}"
     face.answer(jsonable.document(sandbox=box.info, snapshot=record["id"], undo_with=undo))
     face.say(f"{printable(id)} is at {printable(record['name'] or record['id'][:8])}")
-    if not face.json:
+    if undo and not face.json:
         face.note(f"Take this back with: {undo}")
     return 0

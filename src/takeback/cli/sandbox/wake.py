@@ -1,4 +1,4 @@
-"""`takeback sandbox wake`: let a paused sandbox go on."""
+"""`takeback sandbox wake`: let a paused sandbox go on, or start one again whose files were kept."""
 
 from __future__ import annotations
 
@@ -21,10 +21,16 @@ from takeback.cli.sandbox import common
 @common.ids_argument
 @options.speaking
 def command(face: Face, ids: tuple[str, ...]) -> int:
-    """Let paused sandboxes go on. One that is awake is left as it is."""
+    """Let paused sandboxes go on. One that is awake is left as it is.
+
+    One that was stopped, died, or ended with this machine boots from its files, where those were kept.
+    """
     boxes = [common.find(face, named) for named in ids]
     for named, box in zip(ids, boxes, strict=True):
-        box.wake()
+        if box.state == "stopped" and box.info["diskKept"]:
+            box.restart()
+        else:
+            box.wake()
         face.say(f"awake: {printable(named)}")
     face.answer(jsonable.document(sandboxes=[box.info for box in boxes]))
     return 0

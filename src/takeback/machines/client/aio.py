@@ -292,14 +292,15 @@ class AsyncSandbox(SandboxRecord):
         copies = [AsyncSandbox(self._client, info, ours=True) for info in infos]
         return copies[0] if count is None else copies
 
-    async def restore(self, snapshot: str | Mapping[str, Any]) -> AsyncSandbox:
+    async def restore(self, snapshot: str | Mapping[str, Any], *, undo: bool = True) -> AsyncSandbox:
         """Put it to a snapshot, in place and with the same id; `info["undoSnapshotId"]` is what it was before.
 
-        The replacement runs before the old machine is given up. Raises SnapshotNotFound, SnapshotDamaged,
-        SnapshotMismatch; then it goes on exactly as before.
+        One that had ended runs again; what is kept of that are its files, if any (else the id is None). With
+        `undo=False` nothing is kept. The replacement runs before the old machine is given up. Raises SnapshotNotFound,
+        SnapshotDamaged, SnapshotMismatch, CannotSaveFirst; then it goes on exactly as before.
         """
         named = snapshot if isinstance(snapshot, str) else str(snapshot["id"])
-        return await self._take(operations.change("restore", self.id, snapshot=named))
+        return await self._take(operations.change("restore", self.id, snapshot=named, undo=undo))
 
     async def snapshots(self, *, name: str | None = None, labels: Mapping[str, str] | None = None) -> Infos:
         """Return the records of its snapshots, newest first; with `labels` of any sandbox that has them."""

@@ -41,7 +41,7 @@ class Chain:
         if keep < 1:
             raise UsageError(detail=f"a chain keeps at least 1 step, not {keep}")
         self._sandbox = sandbox
-        self.undo = ""  # the snapshot of what was before `go_back_to`
+        self.undo: str | None = None  # the snapshot of what was before `go_back_to`
         self._keep = keep
         self._days = retention_days
         # A label goes with the sandbox when a copy takes its place; its id does not.
@@ -84,14 +84,14 @@ class Chain:
             self.sandbox.delete_snapshot(old.id)
         return link
 
-    def go_back_to(self, step: str | int | Link) -> Sandbox:
+    def go_back_to(self, step: str | int | Link, *, undo: bool = True) -> Sandbox:
         """Put the sandbox in place to a remembered step (its text, number, or link), an earlier or a later one.
 
         The other steps stay in the tree. Raises StepNotFound, and what restore raises.
         """
         link = self._find(step)
-        self.sandbox.restore(link.id)
-        self.undo = str(self.sandbox.info["undoSnapshotId"])
+        self.sandbox.restore(link.id, undo=undo)
+        self.undo = self.sandbox.info["undoSnapshotId"]
         self._stand(link)
         return self.sandbox
 

@@ -85,6 +85,16 @@ class Fake:
         atomic.write_bytes(into / _SNAP, text.encode())
         return self.saved(into)
 
+    def keep(self, machine: Machine, into: Path) -> Saved | None:
+        main = self._read(machine)[0]
+        if not (machine.folder / _DISK).is_dir() or not main.pid:
+            return None
+        ending.kill_exactly([main, *(ending.below(main.pid) if main.alive() else ())], _END)
+        (machine.folder / _DISK).rename(into / _DISK)
+        text = json.dumps({"spec": self._spec(machine), "engine": f"{NAME} {VERSION}"})
+        atomic.write_bytes(into / _SNAP, text.encode())
+        return self.saved(into)
+
     def fork(self, machine: Machine, copies: Sequence[Machine], into: Path, *, answers: Answers | None = None) -> Saved:
         saved = self.save(machine, into)
         try:

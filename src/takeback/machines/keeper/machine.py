@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from takeback.errors import (
+    CannotSave,
     EngineFailed,
+    MachineGone,
     MachineRefused,
     MachineSilent,
     NotPaused,
@@ -49,6 +51,7 @@ _BOOT_SECONDS = 30.0
 _PROOF_SECONDS = 5.0
 _SEED = 32
 _KEPT = "kept-"  # how the folders with the disk of a stopped one begin
+_LIVES = (SandboxState.RUNNING, SandboxState.PAUSED)
 # One restore in hundreds dies in the engine, or comes up dead; nothing is left of it, so it can be repeated.
 _FLEETING = (EngineFailed, MachineSilent, TimedOut)
 
@@ -80,6 +83,8 @@ class Life:
         self._lock = asyncio.Lock()
         self._link: Link | None = None
         self._waiting: set[asyncio.Future[None]] = set()
+        self._quieting: Link | None = None  # its answer is waited for before a save
+        self._over_because = ""  # it has ended, and that is being written down
         self._watched = -1  # a descriptor that becomes readable when its processes end
         self._checking: asyncio.Task[None] | None = None
 
@@ -97,7 +102,7 @@ class Life:
 
     @property
     def runs(self) -> bool:
-        return self.record.state == SandboxState.RUNNING and not self.deleted
+        return self.record.state == SandboxState.RUNNING and not self.deleted and not self._over_because
 
     def needs(self) -> tuple[list[Machine], list[Path]]:
         """Return every machine of it and every kept disk, for which nothing may be swept away."""
@@ -140,8 +145,9 @@ class Life:
         """Return the error of a call into a sandbox that does not run."""
         if self.record.held and self.record.state == SandboxState.PAUSED:
             return SandboxHeld(id=self.record.id, why=self.record.held)
-        why = self.record.lost or self.record.stop_reason
-        return SandboxStopped(id=self.record.id, state=self.record.state.value, why=f": {why}" if why else "")
+        state = SandboxState.STOPPED if self._over_because else self.record.state
+        why = self._over_because or self.record.lost or self.record.stop_reason
+        return SandboxStopped(id=self.record.id, state=state.value, why=f": {why}" if why else "")
 
     async def link(self) -> Link:
         """Return the channel to what runs inside; the sandbox is awake."""
@@ -220,7 +226,7 @@ class Life:
         """End it as if it had died, and write down why."""
         async with self._lock:
             if not self.deleted and self.record.state == SandboxState.RUNNING:
-                await self._died(why)
+                await self._over(why)
 
     async def wake(self, timeout_seconds: int | None = None) -> None:
         """Let it go on. Raises NotPaused, SandboxStopped."""
@@ -239,15 +245,17 @@ class Life:
             unable = self.engine.capabilities().disk_snapshot
             if unable:
                 raise Unsupported(what=f"keeping the disk of a stopped sandbox ({unable})", next="pause or delete it")
-            # No two saves ever have a folder of one name, wherever they lie: the engine goes by it.
-            name = f"{_KEPT}{uuid.uuid4().hex}"
-            kept = self._registry.folder(self.record.id) / name
-            kept.mkdir(mode=0o700)
+            name, kept = self._new_kept()
             try:
-                # A disk in memory is saved only with it: what ran is then ended by `restart`.
-                await self._save(kept, memory=self.machine.spec.disk is DiskKind.MEMORY)
-            except BaseException:
+                if self.machine.spec.disk is DiskKind.MEMORY:
+                    # A disk in memory is saved only with it: what ran is then ended by `restart`.
+                    await self._save(kept, memory=True)
+                elif await threaded(self.engine.keep, self.machine, kept) is None:
+                    raise EngineFailed(what="keep its disk", why="its files are not where they were")
+            except BaseException as error:
                 shutil.rmtree(kept, ignore_errors=True)
+                if isinstance(error, OSError):
+                    raise CannotSave(why=f"{kept}: {error.strerror}", next="free some room and repeat") from error
                 raise
             await self._detach("stopped")
             # Written down before the machine goes: a keeper killed here leaves one that can be started again.
@@ -259,6 +267,16 @@ class Life:
         """Write a snapshot into a new folder; it goes on, or stays paused. Raises CannotSave, SandboxStopped."""
         async with self._lock:
             return await self._save(into, memory=memory)
+
+    async def copy_kept(self, into: Path) -> Saved | None:
+        """Let a snapshot's folder hold the kept disk too; None when there is none. Raises OSError."""
+        async with self._lock:
+            kept = await self._kept()
+            if kept is None:
+                return None
+            # Nobody writes to those files any more: a link is as good as a copy.
+            await threaded(shutil.copytree, kept, into, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
+            return await threaded(self.engine.saved, into)
 
     def begin(self) -> None:
         """Be about to come up on new FIFOs. Raises OSError."""
@@ -282,10 +300,11 @@ class Life:
     async def replace(self, saved: Saved, snapshot_id: str) -> Machine:
         """Put it to a snapshot; return the machine it was, still to be removed.
 
-        The replacement answers before the old one is given up; when it does not, the old one goes on as it is.
+        The replacement answers before the old one is given up; when it does not, the old one goes on as it is. One that
+        had ended runs again; its kept disk is given up.
         """
         async with self._lock:
-            if self.record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
+            if self.deleted or self.record.state not in (*_LIVES, SandboxState.STOPPED):
                 raise self.stopped()
             record = replace(
                 self.record,
@@ -305,8 +324,14 @@ class Life:
             self.machine, self.record, self._link = fresh, record, link
             self._watch()
             now = self.active_ns = self._now_ns()
-            self._set(SandboxState.RUNNING, active_ns=now, paused_ns=0)
+            changes: dict[str, Any] = {"active_ns": now, "paused_ns": 0, "held": ""}
+            kept = self.kept
+            if kept is not None or self.record.ended_ns:
+                changes |= {"kept": "", "lost": None, "stop_reason": None, "ended_ns": 0, "lease_ns": self._lease(now)}
+            self._set(SandboxState.RUNNING, **changes)
             await self._join(link)
+            if kept is not None:
+                await threaded(shutil.rmtree, kept, ignore_errors=True)
             return old
 
     async def _bring_up(self, fresh: Machine, record: SandboxRecord, saved: Saved) -> Link:
@@ -335,7 +360,7 @@ class Life:
         async with self._lock:
             if self.record.state == SandboxState.RUNNING:
                 return
-            kept = self.kept
+            kept = await self._kept()
             if self.record.state != SandboxState.STOPPED or kept is None:
                 raise self.stopped()
             saved = await threaded(self.engine.saved, kept)
@@ -383,6 +408,9 @@ class Life:
                 await threaded(self.engine.remove, stale)
                 if stale.folder != self._registry.folder(self.record.id):
                     shutil.rmtree(stale.folder, ignore_errors=True)
+            for kept in self._registry.folder(self.record.id).glob(f"{_KEPT}*"):
+                if kept.name != self.record.kept:
+                    shutil.rmtree(kept, ignore_errors=True)
             if self.record.state == SandboxState.STOPPED:
                 return
             if self.record.kept:
@@ -405,8 +433,6 @@ class Life:
                     await self._lose(f"it had ended when a keeper looked for it again ({state.value})")
             except TakebackError as error:
                 await self._lose(str(error))
-            if self.record.lost is not None:
-                await threaded(self.engine.remove, self.machine)
 
     async def check(self) -> None:
         """Notice when it has died: of too little memory, or killed from outside."""
@@ -416,13 +442,7 @@ class Life:
             state = await threaded(self.engine.state, self.machine)
             if state in (State.STOPPED, State.LOST):
                 because = await threaded(self.engine.ended_because, self.machine)
-                await self._died(because or f"it died ({state.value})")
-
-    async def _died(self, why: str) -> None:
-        log.warning("sandbox %s has ended: %s", self.record.id, why)
-        self._set(SandboxState.STOPPED, stop_reason=why, ended_ns=self._now_ns())
-        await self._detach(why)
-        await threaded(self.engine.remove, self.machine)
+                await self._over(because or f"it died ({state.value})")
 
     async def leave_running(self) -> None:
         """Let go of it without ending anything."""
@@ -469,9 +489,12 @@ class Life:
         self._watch()
         await self._join(self._link)
         now = self._now_ns()
-        lease = now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
         self.active_ns = now
+        lease = self._lease(now)
         self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="", held="")
+
+    def _lease(self, now: int) -> int:
+        return now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
 
     async def _first_answer(self, machine: Machine, record: SandboxRecord) -> Link:
         """Return the channel to a machine that came up just now. Raises MachineSilent, at once when it has ended."""
@@ -512,7 +535,13 @@ class Life:
             await threaded(self.engine.resume, self.machine)
         try:
             link = await self._attach()
-            await link.quiesce()
+            if self._watched < 0:
+                raise MachineGone(id=self.record.id, why="its process ended")
+            self._quieting = link
+            try:
+                await link.quiesce()
+            finally:
+                self._quieting = None
             try:
                 if paused:
                     await threaded(self.engine.pause, self.machine)
@@ -576,6 +605,8 @@ class Life:
 
     def _ended(self) -> None:
         self._unwatch()
+        if self._quieting is not None:  # `check` has to wait for whoever waits for its answer
+            self._quieting.close("its process ended")
         self._checking = asyncio.get_running_loop().create_task(self.check())
 
     async def _detach(self, why: str) -> None:
@@ -593,9 +624,51 @@ class Life:
             log.warning("sandbox %s has no network: %s", self.record.id, error)
 
     async def _lose(self, why: str) -> None:
-        log.warning("sandbox %s is lost: %s", self.record.id, why)
-        self._set(SandboxState.STOPPED, lost=why, stop_reason="lost", ended_ns=self._now_ns())
-        await self._detach("lost")
+        await self._over("lost", lost=why)
+
+    async def _over(self, why: str, **more: str) -> None:
+        """Write down that it has ended, and keep its files where they lie."""
+        self._over_because = more.get("lost", why)
+        log.warning("sandbox %s has ended: %s", self.record.id, self._over_because)
+        try:
+            await self._detach(why)
+            kept, left = "", False
+            try:
+                # One that never ran has nothing that anybody could miss.
+                kept = await self._keep() if self.record.ready_ns else ""
+            except (TakebackError, OSError) as error:
+                log.error("sandbox %s: its files are not kept yet: %s", self.record.id, error)
+                left = True
+            self._set(SandboxState.STOPPED, kept=kept, stop_reason=why, ended_ns=self._now_ns(), **more)
+        finally:
+            self._over_because = ""
+        if not left:
+            await threaded(self.engine.remove, self.machine)
+
+    async def _keep(self) -> str:
+        """Keep the files of one that has ended, and return the folder that says so; an empty text without any."""
+        name, kept = self._new_kept()
+        try:
+            if await threaded(self.engine.keep, self.machine, kept) is not None:
+                return name
+        except BaseException:
+            shutil.rmtree(kept, ignore_errors=True)
+            raise
+        shutil.rmtree(kept, ignore_errors=True)
+        return ""
+
+    async def _kept(self) -> Path | None:
+        """Return the folder with its disk; what could not be kept when it ended is tried once more."""
+        if self.record.state == SandboxState.STOPPED and not self.record.kept and not self.spoiled:
+            self.change(kept=await self._keep())
+        return self.kept
+
+    def _new_kept(self) -> tuple[str, Path]:
+        # No two saves ever have a folder of one name, wherever they lie: the engine goes by it.
+        name = f"{_KEPT}{uuid.uuid4().hex}"
+        folder = self._registry.folder(self.record.id) / name
+        folder.mkdir(mode=0o700)
+        return name, folder
 
     def _set(self, state: SandboxState, **changes: Any) -> None:
         self._note(self.record.with_state(state, **changes))

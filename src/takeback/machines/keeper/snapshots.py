@@ -18,7 +18,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from takeback.errors import Damaged, InvalidRequest, SnapshotNotFound
+from takeback.errors import (
+    CannotSaveFirst,
+    Damaged,
+    InvalidRequest,
+    MachineGone,
+    MachineSilent,
+    SandboxStopped,
+    SnapshotNotFound,
+    TakebackError,
+)
 from takeback.host import atomic
 from takeback.machines.engine import Saved
 from takeback.machines.keeper import stored
@@ -203,7 +212,10 @@ def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], ma
 
 
 async def restore(call: Call) -> dict[str, Any]:
-    """Put a sandbox to a snapshot, same id; what it was is saved first, so that this can be taken back."""
+    """Put a sandbox to a snapshot, same id; what it was is saved first, so that this can be taken back.
+
+    One that has ended runs again. Without `undo` nothing is saved. Raises CannotSaveFirst.
+    """
     keeper, life = call.keeper, call.life()
     found = keeper.snapshots.find(call.request["snapshot"])
     if found.sandbox.engine != life.record.engine:
@@ -212,15 +224,57 @@ async def restore(call: Call) -> dict[str, Any]:
         )
     # All that can be wrong with it is found out before anything is done.
     saved = await asyncio.to_thread(life.engine.saved, keeper.snapshots.folder(found.id))
-    undo, undo_saved = await take(call, life, days=1, passing=True, labels={UNDO: life.record.id})
+    undo = await _undo(call, life) if call.request.get("undo", True) else None
     try:
+        if not life.record.alive:
+            keeper.take_name(life.record.name, besides=life)
         old = await life.replace(saved, found.id)
     except BaseException:
-        keeper.snapshots.remove(undo.id)
+        if undo is not None:
+            keeper.snapshots.remove(undo[0].id)
         raise
     keeper.background(life.drop(old))
-    keeper.background(stored.counted(call, undo, undo_saved))
-    return {**life.shown(), "undoSnapshotId": undo.id}
+    if undo is not None:
+        keeper.background(stored.counted(call, *undo))
+    return {**life.shown(), "undoSnapshotId": undo[0].id if undo is not None else None}
+
+
+async def _undo(call: Call, life: Life) -> tuple[SnapshotRecord, Saved] | None:
+    """Save what a restore is about to replace, None when nothing is left of it. Raises CannotSaveFirst."""
+    labels = {UNDO: life.record.id}
+    try:
+        if not await _has_ended(life):
+            try:
+                return await take(call, life, days=1, passing=True, labels=labels)
+            except (MachineGone, MachineSilent, SandboxStopped):
+                if not await _has_ended(life):  # it may have died just now
+                    raise
+        return await _take_kept(call, life, days=1, labels=labels)
+    except (TakebackError, OSError) as error:
+        raise CannotSaveFirst(id=life.record.id, why=getattr(error, "fields", {}).get("why") or str(error)) from error
+
+
+async def _has_ended(life: Life) -> bool:
+    await life.check()
+    return life.record.state == SandboxState.STOPPED
+
+
+async def _take_kept(
+    call: Call, life: Life, *, days: int, labels: Mapping[str, str]
+) -> tuple[SnapshotRecord, Saved] | None:
+    """Make a snapshot of the kept disk of a sandbox that has ended; None when there is none."""
+    snapshots = call.keeper.snapshots
+    id, folder = snapshots.begin()
+    try:
+        saved = await life.copy_kept(folder)
+        if saved is None:
+            snapshots.remove(id)
+            return None
+        mode = "memory" if saved.memory else "disk"
+        return finish(call, draft(call, life, id, mode, days, labels=labels), saved), saved
+    except BaseException:
+        snapshots.remove(id)
+        raise
 
 
 async def listing(call: Call) -> list[dict[str, Any]]:

@@ -110,6 +110,10 @@ async def _finish(keeper: Keeper, source: Life, copy: Life) -> None:
     copy.change(replaces="")
 
 
+def _fit(life: Life) -> bool:
+    return life.record.state in _ALIVE
+
+
 async def recover(keeper: Keeper) -> None:
     """Finish what a killed keeper had begun."""
     for copy in keeper.lives():
@@ -117,7 +121,7 @@ async def recover(keeper: Keeper) -> None:
         if not original or copy.deleted:
             continue
         source = next((life for life in keeper.lives() if life.record.id == original and not life.deleted), None)
-        if source is not None and not copy.record.alive and source.record.alive:
+        if source is not None and not _fit(copy) and (_fit(source) or (source.record.alive and not copy.record.alive)):
             log.warning("sandbox %s died before it had the place of %s, which goes on", copy.record.id, original)
             copy.change(name=None)
             await keeper.discard(copy)

@@ -114,6 +114,30 @@ class GVisor:
             head = job.run(record, memory=memory, answers=answers)
             return self._saved(into, head)
 
+    def keep(self, machine: Machine, into: Path) -> Saved | None:
+        with self._working(machine):
+            record = self._record(machine)
+            current = record.current if record is not None else None
+            if record is None or current is None or current.phase in (Phase.STARTING, Phase.CREATED):
+                return None
+            layers = (*current.layers, current.upper) if current.upper else current.layers
+            if machine.spec.disk is not DiskKind.LAYERS or self._disks.missing(layers):
+                return None
+            # First of all what can be refused: until it is ended, it goes on.
+            lasting = not room.on_tmpfs(into)
+            head = header.Header(
+                engine=NAME, version=current.version, platform=current.platform, overlay=current.overlay,
+                digest=spec.digest(machine.spec), memory=False, boot=checks.boot_id(), paused_s=0.0, files=(),
+                layers=layers,
+            )  # fmt: skip
+            header.write(into, head, durable=lasting)
+            self._end(record)
+            # Written to no more, and not its own any more: `remove` leaves it where it is.
+            checks.write(machine.folder, record.with_current(replace(current, layers=layers, upper="")))
+            if lasting:
+                mounts.sync_filesystem(self._disks.folder)
+            return self._saved(into, head)
+
     def fork(self, machine: Machine, copies: Sequence[Machine], into: Path, *, answers: Answers | None = None) -> Saved:
         early = machine.spec.disk is DiskKind.MEMORY
         with ExitStack() as stack:
@@ -321,7 +345,8 @@ class GVisor:
         head = header.read(saved.folder)
         here = self._runsc.version()
         why, hint = "", "install that version with `takeback setup`, or take a new snapshot"
-        if (head.engine, head.version) != (NAME, here):
+        # Files alone are booted from by any version.
+        if head.engine != NAME or (head.memory and head.version != here):
             why = f"it was saved by {head.engine} {head.version}, this is {NAME} {here}"
         elif (head.digest, head.overlay) != (spec.digest(wanted), spec.overlay_flag(wanted)):
             why = "it was saved by a sandbox with another image, supervisor, size, disk kind or mounts"
@@ -409,10 +434,14 @@ class GVisor:
         assert record.current is not None
         return record, record.current
 
-    def _clear(self, machine: Machine, record: Record) -> None:
+    def _end(self, record: Record) -> None:
         for container in _all(record):
             if not self._containers.clear(container, here=record.here()):
                 raise EngineFailed(what="be ended", why=f"processes of {container.id} do not go away")
+
+    def _clear(self, machine: Machine, record: Record) -> None:
+        self._end(record)
+        for container in _all(record):
             if container.upper:
                 self._disks.drop(container.upper)
         (machine.folder / checks.FILE).unlink(missing_ok=True)
