@@ -32,7 +32,8 @@ log = logging.getLogger("takeback.keeper")
 
 _NAME = "snapshot.json"
 _DAY_NS = 86_400_000_000_000
-UNDO = "takeback.undo"  # label of what a restore saved before: the id of its sandbox
+OURS = "takeback."  # how labels begin that say what a sandbox or snapshot is to takeback, not to its user
+UNDO = OURS + "undo"  # label of what a restore saved before: the id of its sandbox
 
 
 class Snapshots:
@@ -122,6 +123,14 @@ def finish(call: Call, record: SnapshotRecord, saved: Saved) -> SnapshotRecord:
     return record
 
 
+def inherited(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that a snapshot or copy has from where it came: the user's own.
+
+    A copy with the label of its source's chain would be a second owner of that chain's snapshots.
+    """
+    return {name: text for name, text in labels.items() if not name.startswith(OURS)}
+
+
 async def take(
     call: Call, life: Life, *, memory: bool = True, days: int | None = None, passing: bool = False, **fields: Any
 ) -> tuple[SnapshotRecord, Saved]:
@@ -152,7 +161,7 @@ async def snapshot(call: Call) -> dict[str, Any]:
         raise InvalidRequest(detail=f"mode={mode!r}", next="it is memory or disk")
     life = call.life()
     named = checked({name: asked[name] for name in ("name", "labels") if asked.get(name) is not None})
-    named.setdefault("labels", dict(life.record.labels))
+    named.setdefault("labels", inherited(life.record.labels))
     await stored.room(call, life)
     record, saved = await take(call, life, memory=mode == "memory", days=days_of(asked.get("retention_days")), **named)
     return (await stored.counted(call, record, saved)).info()
@@ -186,7 +195,7 @@ def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], ma
         for name, value in fields.items()
         if name in SandboxRecord.__dataclass_fields__ and name not in ("vcpu", "memory_mib", "disk_mib")
     }
-    own.setdefault("labels", dict(found.labels))
+    own.setdefault("labels", inherited(found.labels))
     fresh: dict[str, Any] = {
         "id": str(uuid.uuid4()), "state": SandboxState.STARTING, "created_ns": call.keeper.now_ns(), "name": None,
         "env": {}, "ready_ns": 0, "active_ns": 0, "paused_ns": 0, "ended_ns": 0, "lease_ns": 0, "stop_reason": None,
