@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
+from takeback.errors import CannotSave, EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
 from takeback.host import mounts
 from takeback.machines.engine import (
     Answers,
@@ -127,6 +127,11 @@ class GVisor:
             def load(copy: Machine, images: Path, layers: tuple[str, ...]) -> None:
                 self._bring_up(copy, self._prepared(copy, current.platform, layers, _FORK), images)
 
+            if not self._containers.same_build(current):
+                raise CannotSave(
+                    why=f"it runs under runsc {current.version}, which was replaced on this machine meanwhile",
+                    next="stop and restart it: its disk is kept",
+                )
             for copy in copies:
                 if (spec.digest(copy.spec), copy.spec.disk) != (spec.digest(machine.spec), machine.spec.disk):
                     raise SnapshotMismatch(snapshot=machine.id, why="a copy has another spec", next="give it the same")
@@ -320,10 +325,17 @@ class GVisor:
         """Return a snapshot's header, having compared and read everything it depends on."""
         head = header.read(saved.folder)
         here = self._runsc.version()
-        why, hint = "", "install that version with `takeback setup`, or take a new snapshot"
-        if (head.engine, head.version) != (NAME, here):
+        # A disk without memory is booted anew, which any version does.
+        same = head.engine == NAME and (head.version == here or not head.memory)
+        digests = (spec.digest(wanted), spec.digest(wanted, memory=head.memory))
+        why = ""
+        hint = (
+            f"make runsc {head.version} the one that `takeback doctor` names, or take a new snapshot;"
+            " one of the mode `disk` starts under every version"
+        )
+        if not same:
             why = f"it was saved by {head.engine} {head.version}, this is {NAME} {here}"
-        elif (head.digest, head.overlay) != (spec.digest(wanted), spec.overlay_flag(wanted)):
+        elif head.digest not in digests or head.overlay != spec.overlay_flag(wanted):
             why = "it was saved by a sandbox with another image, supervisor, size, disk kind or mounts"
             hint = "restore it with the settings it was saved with"
         elif changed := lower.changed(head.lower):
@@ -334,7 +346,7 @@ class GVisor:
         problem = head.problem(saved.folder) or self._disks.missing(head.layers)
         if problem:
             raise SnapshotDamaged(snapshot=saved.folder.name, why=problem)
-        return head
+        return head if head.memory else replace(head, platform=self._platform)
 
     def _prepared(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
         """Return the record of a machine with a created container that fits, made now if there is none."""

@@ -133,7 +133,8 @@ class Save:
     ) -> tuple[tuple[str, ...], float]:
         before = record.current
         assert before is not None
-        small = self._disks.copies_at_once(before.upper)
+        # A save cannot be restored by another build than wrote it, so what has an older one is never replaced.
+        small = self._disks.copies_at_once(before.upper) or not self._containers.same_build(before)
         current = replace(before, phase=Phase.CHANGING, was_paused=before.phase is Phase.PAUSED)
         self._note(record.with_current(current))
         began = time.monotonic()
@@ -252,7 +253,7 @@ class Save:
             version=before.version,
             platform=before.platform,
             overlay=before.overlay,
-            digest=spec.digest(self._machine.spec),
+            digest=spec.digest(self._machine.spec, memory=memory),
             memory=memory,
             boot=checks.boot_id(),
             paused_s=round(paused_s, 4),
