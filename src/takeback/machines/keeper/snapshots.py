@@ -31,6 +31,7 @@ from takeback.machines.model import SandboxRecord, SandboxState, SnapshotRecord
 log = logging.getLogger("takeback.keeper")
 
 _NAME = "snapshot.json"
+_SIZES = ("vcpu", "memory_mib", "disk_mib")
 _DAY_NS = 86_400_000_000_000
 OURS = "takeback."  # how labels begin that say what a sandbox or snapshot is to takeback, not to its user
 UNDO = OURS + "undo"  # label of what a restore saved before: the id of its sandbox
@@ -168,15 +169,21 @@ async def snapshot(call: Call) -> dict[str, Any]:
 
 
 async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) -> Life:
-    """Make a sandbox of a snapshot; it is of the size that was saved. Raises SnapshotNotFound, InvalidRequest."""
+    """Make a sandbox of a snapshot, of the size that was saved; of a disk's, of any size in which that has room.
+
+    Raises SnapshotNotFound, InvalidRequest.
+    """
     keeper = call.keeper
     found = keeper.snapshots.find(snapshot_id)
-    for name in ("vcpu", "memory_mib", "disk_mib", "image"):
+    for name in ("image", *(() if found.mode == "disk" else _SIZES)):
         saved_as = getattr(found.sandbox, name, found.sandbox.base.image)
         if fields.get(name) not in (None, saved_as):
             raise InvalidRequest(
                 detail=f"{name}={fields[name]!r} with a snapshot", next=f"it was saved with {saved_as}"
             )
+    disk_mib = found.sandbox.disk_mib
+    if (fields.get("disk_mib") or disk_mib) < disk_mib:
+        raise InvalidRequest(detail=f"disk_mib={fields['disk_mib']!r} with a snapshot", next=f"from {disk_mib} on")
     engine = keeper.engine(found.sandbox.engine)
     saved = await asyncio.to_thread(engine.saved, keeper.snapshots.folder(found.id))
     life = keeper.new(record_from(call, found, fields, found.id))
@@ -193,7 +200,7 @@ def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], ma
     own = {
         name: value
         for name, value in fields.items()
-        if name in SandboxRecord.__dataclass_fields__ and name not in ("vcpu", "memory_mib", "disk_mib")
+        if name in SandboxRecord.__dataclass_fields__ and (name not in _SIZES or (found.mode == "disk" and value))
     }
     own.setdefault("labels", inherited(found.labels))
     fresh: dict[str, Any] = {
