@@ -153,7 +153,7 @@ class GVisor:
             used = containers.memory_file(record.current)
         folder = self._scratch.make(name) if self._scratch.fits(used) else None
         if folder is None:
-            folder = self._data.root / "passing" / name
+            folder = self._scratch.spill / name
             folder.mkdir(mode=0o700, parents=True)
         return folder
 
@@ -299,7 +299,7 @@ class GVisor:
             if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
                 removed.append(f"control group {group.name}")
         limits.close(self._cgroups)
-        for entry in [*self._scratch.all(), *(self._data.root / "passing").glob("*")]:
+        for entry in [*self._scratch.all(), *self._scratch.spill.glob("*")]:
             if entry not in saved:
                 room.clear(entry)
                 removed.append(f"unfinished snapshot {entry.name}")
@@ -343,7 +343,7 @@ class GVisor:
             hint = "nothing was started; take a new snapshot"
         if why:
             raise SnapshotMismatch(snapshot=saved.folder.name, why=why, next=hint)
-        problem = head.problem(saved.folder) or self._disks.missing(head.layers)
+        problem = head.problem(saved.folder) or self._disks.spoiled(head.layers, head.summaries)
         if problem:
             raise SnapshotDamaged(snapshot=saved.folder.name, why=problem)
         return head if head.memory else replace(head, platform=self._platform)

@@ -244,7 +244,8 @@ class Save:
         elif not memory:
             for path in images_in(place.folder):
                 path.unlink()
-        lasting = not place.in_memory
+        kept = not self._scratch.is_passing(self._into)
+        lasting = kept and not place.in_memory
         if lasting and layers:
             # Else a power cut could leave a whole snapshot over files that were never written.
             mounts.sync_filesystem(self._disks.folder)
@@ -259,6 +260,7 @@ class Save:
             paused_s=round(paused_s, 4),
             files=tuple(header.describe(path, lasting=lasting) for path in images_in(self._into)),
             layers=layers,
+            summaries=self._disks.summaries(layers) if kept else (),
             lower=self._lower,
         )
         header.write(self._into, head, durable=lasting)
