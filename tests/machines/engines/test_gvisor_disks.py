@@ -1,9 +1,10 @@
-"""What lies on the host's disk for gVisor: spoiled layers, saves too big for memory."""
+"""What lies on the host's disk for gVisor: spoiled layers, saves too big for memory, folders written through."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,31 @@ def test_what_does_not_fit_into_memory_goes_to_the_disk(
     assert header.read(into).problem(into) == ""
     assert lab.restored(saved)[1].sh("cat /root/x") == "x\n"
     assert made == [] and list(staged.glob(own)) == [in_memory]
+
+
+# -- folders of this machine ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("disk", list(DiskKind))
+def test_a_machine_that_writes_to_a_folder_of_this_machine_is_not_saved(
+    tmp_path: Path, make_lab: Callable[..., Lab], disk: DiskKind
+) -> None:
+    lab = make_lab(tmp_path, disk)
+    volume = tmp_path / "volume"
+    volume.mkdir(mode=0o777)
+    machine, guest = lab.started(replace(lab.spec, binds=((volume, "/opt", True),)))
+    guest.sh("echo w > /opt/w; echo x > /root/x")
+    assert (volume / "w").read_text() == "w\n"
+    with guest.quiet():
+        for memory in (True, False):
+            with pytest.raises(CannotSave, match="/opt"):
+                lab.engine.save(machine, lab.folder(), memory=memory, answers=guest.answers)
+        copy = lab.machine(machine.spec)
+        with pytest.raises(CannotSave, match="/opt"):
+            lab.engine.fork(machine, [copy], lab.passing(), answers=guest.answers)
+    assert lab.engine.state(copy) is State.STOPPED and [os.listdir(one) for one in lab.snapshots[:2]] == [[], []]
+    assert guest.sh("cat /root/x /opt/w; echo more >> /opt/w") == "x\nw\n"
+    assert (volume / "w").read_text() == "w\nmore\n"
+
+    reading, other = lab.started(replace(lab.spec, binds=((volume, "/opt", False),)))
+    assert lab.restored(lab.save(reading, other), reading.spec)[1].sh("cat /opt/w") == "w\nmore\n"

@@ -110,6 +110,7 @@ class GVisor:
     def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
         with self._working(machine):
             record, _ = self._running(machine)
+            _whole(machine)
             job = snapshots.Save(self._containers, self._disks, machine, into, self._scratch)
             head = job.run(record, memory=memory, answers=answers)
             return self._saved(into, head)
@@ -120,6 +121,7 @@ class GVisor:
             for one in (machine, *copies):
                 stack.enter_context(self._working(one))
             record, current = self._running(machine)
+            _whole(machine)
 
             def prepare(copy: Machine, layers: tuple[str, ...] | None) -> None:
                 self._prepared(copy, current.platform, layers or (), _FORK)
@@ -451,6 +453,16 @@ class GVisor:
             if not nested:
                 with self._lock:
                     self._busy.discard(machine.id)
+
+
+def _whole(machine: Machine) -> None:
+    """See that all a machine changes can be saved. Raises CannotSave."""
+    for _, inside, writable in machine.spec.binds:
+        if writable:
+            raise CannotSave(
+                why=f"what it writes to {inside} lies in a folder of this machine, which no snapshot holds",
+                next="make it without that folder, or let it be read only",
+            )
 
 
 def _all(record: Record | None) -> tuple[Container, ...]:
