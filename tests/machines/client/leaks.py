@@ -71,7 +71,7 @@ def files(root: Path) -> set[str]:
 
 
 def unneeded(machines: Path) -> set[str]:
-    """Return disk layers that no snapshot has, saves for copies, unfinished snapshots, and what the engine wrote.
+    """Return disk layers that no snapshot has, unfinished snapshots and copies, and what the engine wrote.
 
     Meant for when no sandbox is left: one that runs has layers and files of the engine.
     """
@@ -84,7 +84,7 @@ def unneeded(machines: Path) -> set[str]:
             found.add(f"snapshots/{folder.name}")
     found |= {f"layers/{one.name}" for one in (machines / "layers").glob("*") if one.name not in needed}
     return found | {
-        f"{place}/{one.name}" for place in ("passing", "engine-state") for one in (machines / place).glob("*")
+        f"{place}/{one.name}" for place in ("passing", "forks", "engine-state") for one in (machines / place).glob("*")
     }  # fmt: skip
 
 

@@ -75,6 +75,7 @@ bad = try_in_copy(box, "rm f", "test -e f")
 good = try_in_copy(box, "echo kept > f", "test -e f")
 undone["tried"] = [bad.passed, bad.kept is box, good.passed]
 box = good.kept
+process = box.process(process.id)
 undone["tried"] += [box.files.read_text("/workspace/f"), fetched(box)]
 for one in Snapshots(client).list():
     Snapshots(client).delete(one["id"])
@@ -179,7 +180,7 @@ def test_everything_works_and_nothing_is_left(
         program.stdin.flush()
         assert json.loads(program.stdout.readline()) == ["running", None, None]
         assert json.loads(program.stdout.readline()) == "found again\n"
-        assert json.loads(program.stdout.readline()) == "text"
+        assert json.loads(program.stdout.readline()) == "kept\n"
         # When PID 1 is killed all of it ends, and the next keeper knows.
         first = spaces.find(data / "machines" / "namespaces.json")
         assert first is not None
