@@ -71,6 +71,8 @@ class Setup:
             began = self.clock()
             ready = source.ensure(report)
             made.append((f"image {ready.name}", self.clock() - began))
+        for note in () if ready is None else ready.notes:
+            report(note)
         return Ready(engine, self._chosen(engine), ready, tuple(made))
 
     def findings(self, image: str | None = catalogue.DEFAULT) -> list[Finding]:
@@ -128,7 +130,8 @@ class Setup:
             return Finding(name, False, str(error), error.hint_text)
         if found is None:
             return Finding(name, False, f"`{image}` is not built yet", f"takeback setup --image {image}")
-        return Finding(name, True, f"{found.name} {found.version}".rstrip() + f" at {found.rootfs}")
+        about = f"{found.name} {found.version}".rstrip() + f" at {found.rootfs}"
+        return Finding(name, True, "; ".join([about, *found.notes]))
 
     def _overlay(self) -> Finding:
         name = "machines: disk"

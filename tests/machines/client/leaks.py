@@ -13,7 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from takeback.machines.engines.gvisor import room
+from takeback.errors import SnapshotDamaged
+from takeback.machines.engines.gvisor import header, room
 
 
 def processes(root: Path) -> dict[int, str]:
@@ -53,8 +54,8 @@ def mounts(root: Path) -> set[str]:
 
 
 def files(root: Path) -> set[str]:
-    """Return FIFOs, sockets, temporary files and sandboxes' folders below the directory."""
-    found = set()
+    """Return FIFOs, sockets, temporary files, sandboxes' folders and what nobody needs any more below the directory."""
+    found = unneeded(root / "machines")
     for folder, folders, names in os.walk(root / "machines"):
         for name in [*folders, *names]:
             path = os.path.join(folder, name)
@@ -67,6 +68,24 @@ def files(root: Path) -> set[str]:
                 found.add(below)
         folders[:] = [name for name in folders if name not in ("images", "engine", "supervisor")]
     return found
+
+
+def unneeded(machines: Path) -> set[str]:
+    """Return disk layers that no snapshot has, unfinished snapshots and copies, and what the engine wrote.
+
+    Meant for when no sandbox is left: one that runs has layers and files of the engine.
+    """
+    found, needed = set(), set()
+    for folder in (machines / "snapshots").glob("*"):
+        if (folder / "snapshot.json").exists():
+            with suppress(SnapshotDamaged):  # a test may have spoiled it
+                needed |= set(header.read(folder).layers)
+        else:
+            found.add(f"snapshots/{folder.name}")
+    found |= {f"layers/{one.name}" for one in (machines / "layers").glob("*") if one.name not in needed}
+    return found | {
+        f"{place}/{one.name}" for place in ("passing", "forks", "engine-state") for one in (machines / place).glob("*")
+    }  # fmt: skip
 
 
 def elsewhere(root: Path) -> set[str]:
@@ -115,8 +134,8 @@ def settle(root: Path, patience: float = 20.0) -> tuple[dict[int, str], set[str]
     until = time.monotonic() + patience
     while time.monotonic() < until:
         left = {pid: words for pid, words in processes(root).items() if "takeback.machines.keeper" not in words}
-        sandboxes = {name for name in files(root) if name.startswith("sandboxes/")}
-        if not left and not sandboxes:
+        below = {name for name in files(root) if name.startswith("sandboxes/")}
+        if not left and not below:
             break
         time.sleep(0.05)
     end_keeper(root)

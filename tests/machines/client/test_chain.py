@@ -90,6 +90,32 @@ def test_a_chain_goes_on_with_the_copy_that_was_kept(world: World, box: Sandbox)
     assert text.startswith("chained ") and "└─ " in text and "step 2" in text and "tried" in text
 
 
+def test_a_copy_has_no_part_in_the_chain_of_its_source(world: World, box: Sandbox) -> None:
+    box.update(labels={"team": "x"})
+    chain = grown(box, 3)
+    drawn = chain.show()
+    plain = box.snapshot()
+    assert plain["labels"] == {"team": "x"} and chain.show() == drawn
+    copies = [box.fork(), Sandbox.create(client=world.client, snapshot=chain.steps[1].id)]
+    copies.append(Sandbox.create(client=world.client, snapshot=plain["id"]))
+    assert [one.info["labels"] for one in copies] == [{"team": "x"}, {}, {"team": "x"}]  # type: ignore[union-attr]
+    for copy in copies:
+        assert isinstance(copy, Sandbox)
+        theirs = Chain(copy, keep=1)
+        assert theirs.steps == [] and theirs.at is None
+        for number in (1, 2):
+            theirs.remember(f"theirs {number}")
+        theirs.drop()
+        copy.delete()
+    assert chain.show() == drawn
+    assert steps(chain.go_back_to(1)) == "1\nalive\n"
+    # Whoever takes the sandbox's place has its chain.
+    heir = box.fork()
+    assert isinstance(heir, Sandbox) and Chain(heir).steps == []
+    box.replace_with(heir)
+    assert Chain(heir).show() == chain.show() == drawn.replace("  <- here", "").replace("step 1", "step 1  <- here")
+
+
 def test_only_so_many_steps_are_kept_and_odd_ones_are_refused(box: Sandbox) -> None:
     chain = Chain(box, keep=2, retention_days=3)
     for number in range(3):

@@ -174,6 +174,15 @@ async def test_a_disk_snapshot_boots_fresh_with_its_files(face: Face) -> None:
         async with await face.create(snapshot=taken["id"]) as fresh:
             assert await fresh.files.read_text("/workspace/file") == "kept"
             assert (await fresh.processes()) == []
+        # What boots has no size yet.
+        async with await face.create(snapshot=taken["id"], vcpu=1, memory_mib=1024, disk_mib=8192) as small:
+            assert [small.info[name] for name in ("vcpu", "memoryMiB", "diskMiB")] == [1, 1024, 8192]
+            assert await small.files.read_text("/workspace/file") == "kept"
+            async with await small.fork() as copy:
+                assert await copy.files.read_text("/workspace/file") == "kept"
+        for wrong in ({"disk_mib": 3072}, {"image": "host"}):
+            with pytest.raises(InvalidRequest):
+                await face.create(snapshot=taken["id"], **wrong)
         await box.delete_snapshot(taken["id"])
 
 

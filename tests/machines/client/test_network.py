@@ -184,6 +184,71 @@ async def test_a_program_that_connects_while_a_copy_begins_gets_an_answer(one: F
         await process.kill()
 
 
+# A pool of one: a connection that is kept open between requests, and made anew when it was lost.
+POOL = """
+import http.client, sys, time
+pool = http.client.HTTPConnection("127.0.0.1", 10800, timeout=60)
+pool.set_tunnel("127.0.0.1", PORT)
+for line in sys.stdin:
+    began = time.monotonic()
+    try:
+        pool.request("GET", "/kept")
+        said = "on " + pool.getresponse().read().decode()
+    except (OSError, http.client.HTTPException) as error:
+        pool.close()
+        said = type(error).__name__
+    print(said, "after", time.monotonic() - began, flush=True)
+"""
+
+
+async def asked(process: Any) -> str:
+    """Have the pool ask once, and return what came of it, which must come soon."""
+    before = len((await output(process)).splitlines())
+    await process.write("\n")
+    for _ in range(8):
+        lines = (await output(process)).splitlines()
+        if len(lines) > before:
+            said, _, seconds = lines[-1].partition(" after ")
+            assert float(seconds) < 4
+            return str(said)
+    raise AssertionError("it waits for an answer that never comes")
+
+
+@pytest.mark.parametrize("disk", ["layers", "memory"])
+async def test_what_was_open_is_reset_at_once_by_a_restore_in_place_and_in_what_is_started_from_a_snapshot(
+    one: Face, server: Server, disk: str
+) -> None:
+    async with await one.create(network={"connect": [server.address]}, disk=disk) as box:
+        source = POOL.replace("PORT", str(server.port))
+        pool = await box.spawn(["python3", "-c", source], stdin=True)
+        loading = await box.spawn(f"curl -sS --noproxy '' http://{server.address}/slow; echo ended $?")
+        await until(lambda: server.slow == 1)
+        assert [await asked(pool), await asked(pool)] == ["on 1", "on 1"]
+        taken = await box.snapshot()
+        # Saving it has reset nothing.
+        assert await asked(pool) == "on 1" and server.slow == 1
+
+        async def begins_anew(other: Any) -> None:
+            theirs = await asyncio.wait_for((await other.process(loading.id)).wait(), 5)
+            assert "ended 0" not in theirs.stdout and "ended" in theirs.stdout
+            there = await other.process(pool.id)
+            assert not (await asked(there)).startswith("on ")
+            fresh = await asked(there)
+            assert fresh == f"on {server.kept}" and await asked(there) == fresh
+
+        async with await one.create(snapshot=taken["id"]) as started, await box.fork() as copy:
+            await begins_anew(started)
+            await begins_anew(copy)
+            assert server.kept == 3
+        assert await asked(pool) == "on 1" and server.slow == 1
+        await box.restore(taken["id"])
+        await until(lambda: server.slow == 0)
+        await begins_anew(box)
+        assert server.kept == 4
+        for snapshot in await box.snapshots():
+            await box.delete_snapshot(snapshot["id"])
+
+
 async def output(process: Any) -> str:
     """Return what a process has written so far."""
     events = [event async for event in process.output(timeout_seconds=0.5)]

@@ -18,10 +18,12 @@ from tests.machines.client import leaks
 from tests.support.cli import Home
 
 PROGRAM = """
-import json, os, signal, sys
+import http.server, json, os, signal, sys, threading
 from pathlib import Path
 from takeback.machines.client.connect import Client
 from takeback.machines.client.sandbox import Sandbox
+from takeback.machines.client.snapshots import Snapshots
+from takeback.machines.client.trial import try_in_copy
 
 data, base, supervisor = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 client = Client(data, prepare=lambda fields: {**fields, "base": base, "supervisor": supervisor})
@@ -32,6 +34,53 @@ woken = box.exec("echo woken").stdout
 process = box.spawn("sleep 1000")
 box.files.write("/workspace/f", "text")
 text = box.files.read_text("/workspace/f")
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+address = f"127.0.0.1:{server.server_port}"
+
+
+def fetched(one):
+    return one.exec(f"curl -s --noproxy '' http://{address}/").stdout.partition(":")[0]
+
+
+undone = {"off": fetched(box)}
+box.network.set(internet=True, connect=[address])
+undone["on"] = fetched(box)
+with box.fork() as copy:
+    copy.files.write("/workspace/f", "of the copy")
+    undone["copy"] = [copy.process(process.id).state, box.files.read_text("/workspace/f"), fetched(copy)]
+saved = box.snapshot()
+box.files.write("/workspace/f", "later")
+box.exec("rm /root/f; chown 0 /workspace")
+box.restore(saved)
+undone["restored"] = [
+    box.files.read_text("/workspace/f"), box.exec("cat /root/f; stat -c %u /workspace").stdout, fetched(box),
+    process.refresh()["state"],
+]
+with Sandbox.create(client=client, snapshot=saved["id"]) as later:
+    undone["started"] = [later.files.read_text("/workspace/f"), fetched(later)]
+bad = try_in_copy(box, "rm f", "test -e f")
+good = try_in_copy(box, "echo kept > f", "test -e f")
+undone["tried"] = [bad.passed, bad.kept is box, good.passed]
+box = good.kept
+process = box.process(process.id)
+undone["tried"] += [box.files.read_text("/workspace/f"), fetched(box)]
+for one in Snapshots(client).list():
+    Snapshots(client).delete(one["id"])
+server.shutdown()
+print(json.dumps(undone), flush=True)
 print(json.dumps([box.info["disk"], first.stdout, first.stderr, woken, text]), flush=True)
 sys.stdin.readline()
 box.refresh()
@@ -118,6 +167,11 @@ def test_everything_works_and_nothing_is_left(
     program = begun(user, rootfs, supervisor, gvisor, PROGRAM)
     assert program.stdin is not None and program.stdout is not None
     try:
+        assert json.loads(program.stdout.readline()) == {
+            "off": "", "on": "hello", "copy": ["running", "text", "hello"],
+            "restored": ["text", "x\n33\n", "hello", "running"], "started": ["text", "hello"],
+            "tried": [False, True, True, "kept\n", "hello"],
+        }  # fmt: skip
         disk, said, complained, woken, text = json.loads(program.stdout.readline())
         assert (disk, said, complained, woken, text) == ("memory", "0\n33\n", "", "woken\n", "text")
         # The keeper is not PID 1 of their namespace: the next one enters it and finds all of them again.
@@ -126,7 +180,7 @@ def test_everything_works_and_nothing_is_left(
         program.stdin.flush()
         assert json.loads(program.stdout.readline()) == ["running", None, None]
         assert json.loads(program.stdout.readline()) == "found again\n"
-        assert json.loads(program.stdout.readline()) == "text"
+        assert json.loads(program.stdout.readline()) == "kept\n"
         # When PID 1 is killed all of it ends, and the next keeper knows.
         first = spaces.find(data / "machines" / "namespaces.json")
         assert first is not None

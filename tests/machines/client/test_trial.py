@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from takeback.errors import InvalidRequest, KeeperGone, SandboxNotFound, TakebackError, UsageError
+from takeback.machines.client import undo
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.client.trial import try_in_copy
 from tests.machines.client import leaks
@@ -194,6 +196,99 @@ def test_a_killed_program_leaves_no_copy(box: Sandbox, world: World) -> None:
     program.wait()
     assert settled(world, 1) == [box.id]
     assert box.exec("echo well").stdout == "well\n"
+
+
+STAGED = """
+import sys, time
+from pathlib import Path
+from takeback.machines.client import trial
+from takeback.machines.client.connect import Client
+from takeback.machines.client.sandbox import Sandbox
+
+data, name, stage, last = Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
+owner = trial if stage == "fork" else trial.Candidate
+trial._SPARE_S = -2  # so that a copy that is left to its lease lives for 4 seconds
+
+
+def now():
+    print("now", flush=True)
+
+
+def marked(real):
+    def call(*arguments, **named):
+        now()
+        answer = real(*arguments, **named)
+        time.sleep(last)
+        return answer
+    return call
+
+
+def verify(copy):
+    if stage == "verify":
+        now()
+        copy.exec("sleep 1000")
+
+
+if stage != "verify":
+    setattr(owner, stage, marked(getattr(owner, stage)))
+box = next(one for one in Sandbox.list(client=Client(data)) if one.info["name"] == name)
+trial.try_in_copy(box, "echo tried >> tried", verify, timeout=3)
+"""
+STAGES = ["fork", "verify", "measured", "keep"]
+# Seconds until the signal, and for how long the call lasts longer than it would: in the middle of it, at once, later in
+# it, and just after it.
+MOMENTS = [(0.02, 0.0), (0.0, 0.0), (0.004, 0.0), (0.08, 0.0), (0.6, 30.0)]
+
+
+@pytest.mark.parametrize("moments", [MOMENTS[:1], pytest.param(MOMENTS[1:], marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_whenever_a_program_is_interrupted_or_killed_one_of_the_two_is_left(
+    box: Sandbox, world: World, number: signal.Signals, moments: list[tuple[float, float]]
+) -> None:
+    box.files.write("/workspace/tried", "")
+    kept, named = 0, box
+    for stage, (after, last) in itertools.product(STAGES, moments):
+        before = named.id
+        program = subprocess.Popen(
+            [sys.executable, "-c", STAGED, str(world.data), "db", stage, str(last)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        with program:
+            assert program.stdout is not None and program.stdout.readline() == b"now\n"
+            time.sleep(after)
+            program.send_signal(number)
+            complained = program.communicate(timeout=60)[1]
+        (left,) = settled(world, 1, 30)
+        (named,) = Sandbox.list(client=world.client, name="db")
+        assert named.id == left and named.info["trialEndsAt"] is None, (stage, after, complained)
+        kept += left != before
+        assert named.exec("cat tried").stdout == "tried\n" * kept, (stage, after, complained)
+        if stage in ("fork", "verify"):
+            assert left == before
+        if last:
+            assert (stage == "keep") == (left != before)
+            assert number != signal.SIGINT or b"KeyboardInterrupt" in complained
+    named.delete()
+
+
+def test_a_block_deletes_what_took_the_place_also_when_ctrl_c_came_before_the_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt), Sandbox.create(client=world.client) as made:
+        real = undo.replace
+
+        def interrupted(sandbox: str, copy: str) -> Any:
+            yield from real(sandbox, copy)
+            raise KeyboardInterrupt  # it was done, and this program does not know
+
+        monkeypatch.setattr(undo, "replace", interrupted)
+        try:
+            try_in_copy(made, "echo x > file")
+        except KeyboardInterrupt:
+            assert made.heir is not None and living(world) == [made.heir.id]
+            assert made.heir.files.read_text("/workspace/file") == "x\n"
+            raise
+    assert living(world) == []
 
 
 @pytest.mark.parametrize("after", [0.0, 0.002, 0.005, 0.01, 0.03])

@@ -2,6 +2,7 @@
 
     /hello    says hello, of any host, to those who take it for a proxy
     /slow     says so for ever, ten times a second
+    /kept     says on which of its connections, and keeps that one open
     /git/...  the files of a folder
 
 Does not cover: servers inside a sandbox.
@@ -14,7 +15,7 @@ import http.server
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -23,6 +24,7 @@ class Server:
 
     def __init__(self, files: Path) -> None:
         self.slow = 0
+        self.kept = 0  # connections that are, or were
         self.over = False
         handler = functools.partial(_Handler, of=self, directory=str(files))
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -42,11 +44,14 @@ class Server:
 class _Handler(http.server.SimpleHTTPRequestHandler):
     def __init__(self, *arguments: object, of: Server, directory: str) -> None:
         self._of = of
+        self._number = 0
         super().__init__(*arguments, directory=directory)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
         if self.path.endswith("/hello"):  # as a proxy it gets a whole URL
             self._say(b"hello")
+        elif self.path == "/kept":
+            self._keep()
         elif self.path == "/slow":
             self._slowly()
         else:
@@ -57,6 +62,18 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # a pool that was reset
+            super().handle()
+
+    def _keep(self) -> None:
+        if not self._number:
+            self._of.kept += 1
+            self._number = self._of.kept
+        self.protocol_version = "HTTP/1.1"
+        self._say(str(self._number).encode())
+        self.close_connection = False
 
     def _slowly(self) -> None:
         self.send_response(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,7 +21,7 @@ from takeback.host import mounts, process
 from takeback.machines.engine import DiskKind, Machine, State
 from takeback.machines.engines.gvisor import checks, containers, header, room
 from takeback.machines.engines.gvisor.containers import Containers
-from tests.machines.engines.conftest import Lab
+from tests.machines.engines.conftest import Lab, runsc
 from tests.machines.engines.guest import Guest
 
 HOLD = "import os, sys, time; f = open(sys.argv[1], 'w+'); os.unlink(sys.argv[1]); time.sleep(float(sys.argv[2]))"
@@ -168,6 +169,70 @@ def test_files_without_memory_are_booted_from_by_any_version(layers: Lab) -> Non
     head = header.read(kept.folder)
     header.write(kept.folder, replace(head, version="0.0~20990101.0"), durable=False)
     assert layers.restored(kept)[1].sh("cat /root/x") == "x\n"
+
+
+@pytest.fixture
+def replaceable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The engine's program as one that a test may replace."""
+    program = tmp_path / "runsc"
+    shutil.copy2(runsc(), program)
+    monkeypatch.setenv("TAKEBACK_TEST_RUNSC", os.fspath(program))
+    return program
+
+
+def upgraded(program: Path) -> None:
+    """Put another build in its place, as a package does: a new file by rename."""
+    real = program.with_name("runsc-real")
+    shutil.copy2(program, real)
+    new = program.with_name("runsc-new")
+    new.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo runsc version 0.0~20990101.0 && exit\nexec "{real}" "$@"\n'
+    )
+    new.chmod(0o755)
+    new.rename(program)
+
+
+@pytest.mark.parametrize("disk", list(DiskKind))
+def test_an_engine_that_is_upgraded_under_a_running_machine_is_noticed(
+    tmp_path: Path, replaceable: Path, make_lab: Callable[..., Lab], disk: DiskKind
+) -> None:
+    lab = make_lab(tmp_path, disk)
+    layers, before = disk is DiskKind.LAYERS, lab.engine.version().version
+    machine, guest = lab.started()
+    guest.sh(MORE)
+    early = lab.save(machine, guest)
+    old_disk = lab.save(machine, guest, memory=False) if layers else None
+    upgraded(replaceable)
+    assert lab.engine.version().version == "0.0~20990101.0"
+
+    # What runs goes on under the build that it was started with, and what is saved says which.
+    guest.sh(MORE + "; echo y > /root/y")
+    late = lab.save(machine, guest)
+    assert [header.read(one.folder).version for one in (early, late)] == [before, before]
+    for saved in (early, late):
+        with pytest.raises(SnapshotMismatch, match=f"{before}, .* 0.0~20990101") as refused:
+            lab.engine.restore(lab.machine(), saved)
+        assert "doctor" in refused.value.hint_text
+    copy = lab.machine()
+    with guest.quiet(), pytest.raises(CannotSave, match="replaced"):
+        lab.engine.fork(machine, [copy], lab.passing(), answers=guest.answers)
+    assert lab.engine.state(copy) is State.STOPPED
+    assert guest.sh("cat /root/y") == "y\n"
+    lab.engine.pause(machine)
+    lab.engine.resume(machine)
+    assert guest.sh("echo unharmed") == "unharmed\n"
+
+    # A disk alone is booted anew, by any build and in any size; what is new is driven as its own build wants it.
+    bigger = replace(lab.spec, vcpu=1, memory_mib=2048)
+    if layers and old_disk is not None:
+        for saved, files in ((old_disk, "x\n"), (lab.save(machine, guest, memory=False), "x\ny\n")):
+            assert lab.restored(saved, bigger)[1].sh("cat /root/x /root/y 2> /dev/null || true") == files
+        with pytest.raises(SnapshotMismatch, match="another image"):
+            lab.engine.restore(lab.machine(replace(lab.spec, base=Path("/usr"))), old_disk)
+    fresh, theirs = lab.started()
+    record = checks.read(fresh.folder)
+    assert record is not None and record.current is not None and record.current.version == "0.0~20990101.0"
+    assert lab.restored(lab.save(fresh, theirs))[1].sh("echo copy") == "copy\n"
 
 
 def test_a_missing_layer_is_refused_before_anything_starts(layers: Lab) -> None:

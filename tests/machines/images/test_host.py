@@ -214,6 +214,53 @@ def test_what_others_may_not_read_is_found_wherever_it_is(tmp_path: Path) -> Non
     (etc / "link").symlink_to("/etc/shadow")
     with socket.socket(socket.AF_UNIX) as service:
         service.bind(str(etc / "socket"))
-        files, folders = private.below(tmp_path, "/etc", {"/etc/named"})
+        files, folders, unseen = private.below(tmp_path, "/etc", {"/etc/named"})
+    assert unseen == set()
     assert files == {"/etc/open/deep/key", "/etc/open/deep/group", "/etc/socket"}
     assert folders == {"/etc/closed"}
+
+
+def test_what_is_too_much_to_look_through_is_hidden_as_a_whole_and_said(tmp_path: Path) -> None:
+    opt = tmp_path / "opt"
+    for name in ("big/deep/deeper", "big/other", "small"):
+        (opt / name).mkdir(parents=True)
+    for number in range(40):
+        (opt / "big" / "deep" / f"file{number}").write_text("x")
+    for key in (opt / "big" / "deep" / "deeper" / "key", opt / "small" / "key"):
+        key.write_text("secret")
+        key.chmod(0o600)
+    seen = {limit: private.below(tmp_path, "/opt", set(), limit=limit) for limit in (1, 20, 46, 1000)}
+    assert seen[1].unseen == {"/opt"} and seen[1].files == set()
+    assert seen[20].unseen == {"/opt/big/deep"} and seen[20].files == {"/opt/small/key"}
+    assert seen[46].unseen == {"/opt/big/deep/deeper"}
+    assert seen[1000] == ({"/opt/big/deep/deeper/key", "/opt/small/key"}, set(), set())
+    for number in range(40):
+        (opt / "big" / "other" / str(number) / "x").mkdir(parents=True)
+    # As few as are needed, so that not each of thousands is a mount.
+    assert private.below(tmp_path, "/opt", set(), limit=90).unseen == {"/opt/big/deep", "/opt/big/other"}
+
+
+@root_only
+def test_a_private_file_behind_the_limit_cannot_be_read_inside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="tb-many-", dir="/opt"))
+    try:
+        folder.chmod(0o755)
+        (folder / "deep").mkdir(mode=0o755)
+        for number in range(100):
+            (folder / "deep" / f"file{number}").write_text("x")
+        (folder / "deep" / "key").write_text("secret")
+        (folder / "deep" / "key").chmod(0o600)
+        below = private.below
+        count = len(list(Path("/opt").rglob("*")))
+
+        def soon_enough(root: Path, top: str, hidden: set[str]) -> private.Private:
+            return below(root, top, hidden, limit=count - 50 if top == "/opt" else private.LIMIT)
+
+        monkeypatch.setattr(private, "below", soon_enough)
+        image = Host("host", world.data).find()
+        assert image.notes and all("is hidden" in note for note in image.notes)
+        with sandbox(world, image) as box:
+            done = box.exec(f"cat {folder}/deep/key; ls {folder}/deep; echo -; echo x > /etc/written; cat /etc/written")
+            assert "secret" not in done.stdout and done.stdout.endswith("-\nx\n")
+    finally:
+        shutil.rmtree(folder)

@@ -360,7 +360,10 @@ class Sandbox(SandboxRecord):
         Returns the copy, which a `with` block of this one deletes too. Raises SandboxStopped when the copy died; then
         nothing has changed.
         """
-        info = run(self._client, undo.replace(self.id, copy.id))
+        return self._succeeded_by(run(self._client, undo.replace(self.id, copy.id)))
+
+    def _succeeded_by(self, info: Info) -> Sandbox:
+        """Return the copy that has taken this one's place, which a `with` block of this one deletes from now on."""
         heir = self._heir = Sandbox(self._client, info, ours=self._ours, keep=self._keep)
         return heir
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from takeback.machines.client.sandbox import Sandbox
 
 _LOG = 1024 * 1024
 _SPARE_S = 60
+_SOON_S, _PATIENCE_S = 0.01, 5.0
 
 Step = Command | Callable[[Sandbox], Any]
 Score = Command | Callable[[Sandbox], float]
@@ -62,8 +64,9 @@ def try_in_copy(
     A step or check is a shell text, a list of words (passed: exit code 0), or a function of the sandbox (passed: it
     raises nothing, and as a check returns nothing or something true). `timeout` in seconds is for each of the two.
     With `offline` the copy reaches nothing outside until it is kept. Whatever goes wrong, Ctrl-C included, the original
-    is the one that stays, and no copy is left. With `undo_days` what was before a copy that is kept stays as a snapshot
-    for so many days: `kept.info["lastSnapshot"]`. `on_output` gets the log as it grows. Raises what fork raises.
+    is the one that stays, and no copy is left; only while a copy takes the place Ctrl-C may come too late. With
+    `undo_days` what was before a copy that is kept stays as a snapshot for so many days: `kept.info["lastSnapshot"]`.
+    `on_output` gets the log as it grows. Raises what fork raises.
     """
     with Candidate(
         sandbox, offline=offline, timeout=timeout, cwd=cwd, user=user, env=env, undo_days=undo_days, on_output=on_output
@@ -96,7 +99,7 @@ class Candidate:
         self._timeout = timeout
         self._options: dict[str, Any] = {"cwd": cwd, "user": user, "env": env, "timeout_ms": int(timeout * 1000)}
         self._log = ""
-        self._kept = False
+        self._keeping = self._kept = False
         self._late = False
         self._on_output = on_output
         self.copy = copy or fork(source, 1, offline=offline, timeout=timeout, undo_days=undo_days)[0]
@@ -114,7 +117,7 @@ class Candidate:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if not self._kept:
+            if not self._keeping:
                 self.copy.delete()
                 if self._undo:
                     self.copy.delete_snapshot(self._undo["id"])
@@ -122,6 +125,8 @@ class Candidate:
             pass  # what happened in the block is what matters; the keeper deletes it later
         finally:
             self._hold.close()
+            if self._keeping and not self._kept:
+                self._find_out()
 
     @property
     def log(self) -> str:
@@ -153,9 +158,25 @@ class Candidate:
 
     def keep(self) -> Sandbox:
         """Let the copy take the original's place (name, labels, network rules, previews) and delete the original."""
+        self._keeping = True
         kept = self._source.replace_with(self.copy)
         self._kept = True
         return kept
+
+    def _find_out(self) -> None:
+        """See which of the two goes on after `keep` ended without a good answer: an error, or Ctrl-C before it came.
+
+        The copy may have the place already, and deleting it would leave none. With the hold the keeper ends it only if
+        it has not.
+        """
+        until = time.monotonic() + _PATIENCE_S
+        with suppress(TakebackError):
+            while self.copy.refresh().info["trialEndsAt"] is not None:
+                if time.monotonic() > until:  # its keeper was killed, and the next one knows of no hold
+                    self.copy.delete()
+                    return
+                time.sleep(_SOON_S)
+            self._source._succeeded_by(self.copy.info)
 
     def _run(self, step: Step, is_step: bool) -> bool:
         try:

@@ -46,6 +46,7 @@ class Image:
     shown: tuple[str, ...] = ()
     live: bool = False
     one_owner: bool = False  # an ordinary user's: all files are that user's, and root's inside
+    notes: tuple[str, ...] = ()  # what whoever uses it should be told
 
 
 class ImageSource(Protocol):

@@ -48,7 +48,7 @@ class Host:
     def find(self) -> Image:
         """Return it. Raises UnknownImage when a folder is named that is none, or that would show too much."""
         shown = [self._shown(path) for path in self._name.split(":")[1:]]
-        hidden, scratch = self._hidden(shown)
+        hidden, scratch, unseen = self._hidden(shown)
         cwd = next(iter(shown), "/")
         return Image(
             name=self._name,
@@ -62,22 +62,29 @@ class Host:
             seen=tuple(f"/{name}" for name in SYSTEM),
             shown=tuple(shown),
             live=True,
+            notes=tuple(f"{path} is hidden: there is too much in it to look through" for path in sorted(unseen)),
         )
 
     def ensure(self, report: Report) -> Image:
         """Return it; there is nothing to make."""
         return self.find()
 
-    def _hidden(self, shown: list[str]) -> tuple[set[str], set[str]]:
-        """Return the paths in SYSTEM that cannot be seen, and those that are empty but can be written to inside."""
+    def _hidden(self, shown: list[str]) -> tuple[set[str], set[str], set[str]]:
+        """Return the paths in SYSTEM that cannot be seen, and those that are empty but can be written to inside.
+
+        Third are those of the second that nobody looked through.
+        """
         hidden = {path for path in KEPT if os.path.lexists(self._here(path))}
         # What we cannot read cannot be read inside, and the engine could not put anything over it.
         hidden |= {path for path in SECRETS if os.access(self._here(path), os.R_OK)}
         scratch: set[str] = set()
+        unseen: set[str] = set()
         for top in LOOKED_THROUGH:
-            files, folders = private.below(self._root, top, hidden)
-            hidden |= files
-            scratch |= folders  # programs inside may want to keep things of their own there
+            found = private.below(self._root, top, hidden)
+            hidden |= found.files
+            scratch |= found.folders | found.unseen  # programs inside may want to keep things of their own there
+            unseen |= found.unseen
+        hidden = {path for path in hidden if not private.inside(path, unseen)}
         hidden, scratch = (
             {path for path in some if not any(within(path, one) for one in shown)} for some in (hidden, scratch)
         )
@@ -87,7 +94,7 @@ class Host:
         data = os.path.realpath(self._data)
         if self._is_seen(data, shown) and not any(within(data, path) for path in (*hidden, *scratch)):
             hidden.add(data)
-        return hidden, scratch
+        return hidden, scratch, unseen & scratch
 
     def _is_seen(self, path: str, shown: list[str]) -> bool:
         return path.split("/")[1] in SYSTEM or any(within(path, one) for one in shown)

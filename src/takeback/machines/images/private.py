@@ -1,7 +1,7 @@
 """Find what not every user of this machine may read: in a sandbox on this machine's root it is hidden from root too.
 
 The engine's process reads files as whoever started it. If that is root, or the owner, the permissions that guard a file
-from others here would not guard it from what runs inside.
+from others here would not guard it from what runs inside. A folder that was not looked through is hidden as a whole.
 
 Does not cover: folders that are hidden by name (`host`).
 """
@@ -13,12 +13,22 @@ import stat
 from collections import deque
 from collections.abc import Set
 from pathlib import Path
+from typing import NamedTuple
 
 LIMIT = 200_000  # entries looked at below one folder: about a second
+_MOST_UNSEEN = 32  # each is a mount of its own
 
 
-def below(root: Path, top: str, hidden: Set[str], *, limit: int = LIMIT) -> tuple[set[str], set[str]]:
-    """Return files and sockets in and below `top`, and folders, that others may not read; nothing below `hidden`.
+class Private(NamedTuple):
+    """Files and sockets, and folders, that others may not read; and folders that nobody looked through."""
+
+    files: set[str]
+    folders: set[str]
+    unseen: set[str]
+
+
+def below(root: Path, top: str, hidden: Set[str], *, limit: int = LIMIT) -> Private:
+    """Return what is to be hidden in and below `top`; nothing below `hidden`, and nothing below one that is `unseen`.
 
     Links are not followed: what they name is looked at where it is. Empty files have nothing to hide, and are often
     locks.
@@ -26,17 +36,25 @@ def below(root: Path, top: str, hidden: Set[str], *, limit: int = LIMIT) -> tupl
     files: set[str] = set()
     folders: set[str] = set()
     waiting = deque([top])
-    seen = 0
-    while waiting and seen < limit:
+    unseen: set[str] = set()
+    left = limit
+    while waiting:
         folder = waiting.popleft()
         try:
             with os.scandir(os.path.join(root, folder.lstrip("/"))) as entries:
                 for entry in entries:
                     path = f"{folder}/{entry.name}"
-                    seen += 1
+                    if left == 0:
+                        unseen |= {folder, *waiting}
+                        waiting.clear()
+                        break
+                    left -= 1
                     if path in hidden:
                         continue
-                    info = entry.stat(follow_symlinks=False)
+                    try:
+                        info = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # it has gone meanwhile
                     mode = info.st_mode
                     if stat.S_ISDIR(mode):
                         if mode & 0o005 != 0o005:
@@ -47,7 +65,30 @@ def below(root: Path, top: str, hidden: Set[str], *, limit: int = LIMIT) -> tupl
                         files.add(path)
         except OSError:
             continue  # what cannot be read here cannot be read inside either
-    return {path for path in files if readable(root, path)}, {path for path in folders if readable(root, path)}
+    unseen = _few(unseen, top)
+    files, folders = ({path for path in some if not inside(path, unseen)} for some in (files, folders))
+    return Private(
+        {path for path in files if readable(root, path)}, {path for path in folders if readable(root, path)}, unseen
+    )
+
+
+def _few(folders: set[str], top: str) -> set[str]:
+    """Return folders, of which there are few, that all of `folders` lie in or are."""
+    while len(folders) > _MOST_UNSEEN:
+        deepest = max(path.count("/") for path in folders)
+        folders = {
+            os.path.dirname(path) if path != top and path.count("/") == deepest else path for path in folders
+        }  # fmt: skip
+    return {path for path in folders if not inside(path, folders - {path})}
+
+
+def inside(path: str, folders: Set[str]) -> bool:
+    """Whether a path is one of the folders or lies in one."""
+    while path not in folders:
+        if path in ("", "/"):
+            return False
+        path = os.path.dirname(path)
+    return True
 
 
 def readable(root: Path, path: str) -> bool:

@@ -62,7 +62,7 @@ async def fork(call: Call) -> dict[str, Any]:
     def make() -> list[Life]:
         nonlocal taken, batch
         # Here nothing changes any more what the source is.
-        taken = snapshots.draft(call, life, id, "memory", days, labels=dict(life.record.labels))
+        taken = snapshots.draft(call, life, id, "memory", days, labels=snapshots.inherited(life.record.labels))
         ids = [str(uuid.uuid4()) for _ in names]
         batch = batches.begin(keeper.directory, ids)
         for own_id, one in zip(ids, names, strict=True):

@@ -259,6 +259,7 @@ class Keeper:
         for life in self._lives.values():
             await self.previews.close(life)
             await life.leave_running()
+        self.sweep_if_quiet()
         self.meter.write(self)
 
     def reap(self) -> None:

@@ -40,8 +40,10 @@ from takeback.machines.model import SandboxRecord, SandboxState, SnapshotRecord
 log = logging.getLogger("takeback.keeper")
 
 _NAME = "snapshot.json"
+_SIZES = ("vcpu", "memory_mib", "disk_mib")
 _DAY_NS = 86_400_000_000_000
-UNDO = "takeback.undo"  # label of what a restore saved before: the id of its sandbox
+OURS = "takeback."  # how labels begin that say what a sandbox or snapshot is to takeback, not to its user
+UNDO = OURS + "undo"  # label of what a restore saved before: the id of its sandbox
 
 
 class Snapshots:
@@ -133,6 +135,14 @@ def finish(call: Call, record: SnapshotRecord, saved: Saved) -> SnapshotRecord:
     return record
 
 
+def inherited(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that a snapshot or copy has from where it came: the user's own.
+
+    A copy with the label of its source's chain would be a second owner of that chain's snapshots.
+    """
+    return {name: text for name, text in labels.items() if not name.startswith(OURS)}
+
+
 async def take(
     call: Call, life: Life, *, memory: bool = True, days: int | None = None, passing: bool = False, **fields: Any
 ) -> tuple[SnapshotRecord, Saved]:
@@ -163,22 +173,28 @@ async def snapshot(call: Call) -> dict[str, Any]:
         raise InvalidRequest(detail=f"mode={mode!r}", next="it is memory or disk")
     life = call.life()
     named = checked({name: asked[name] for name in ("name", "labels") if asked.get(name) is not None})
-    named.setdefault("labels", dict(life.record.labels))
+    named.setdefault("labels", inherited(life.record.labels))
     await stored.room(call, life)
     record, saved = await take(call, life, memory=mode == "memory", days=days_of(asked.get("retention_days")), **named)
     return (await stored.counted(call, record, saved)).info()
 
 
 async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) -> Life:
-    """Make a sandbox of a snapshot; it is of the size that was saved. Raises SnapshotNotFound, InvalidRequest."""
+    """Make a sandbox of a snapshot, of the size that was saved; of a disk's, of any size in which that has room.
+
+    Raises SnapshotNotFound, InvalidRequest.
+    """
     keeper = call.keeper
     found = keeper.snapshots.find(snapshot_id)
-    for name in ("vcpu", "memory_mib", "disk_mib", "image"):
+    for name in ("image", *(() if found.mode == "disk" else _SIZES)):
         saved_as = getattr(found.sandbox, name, found.sandbox.base.image)
         if fields.get(name) not in (None, saved_as):
             raise InvalidRequest(
                 detail=f"{name}={fields[name]!r} with a snapshot", next=f"it was saved with {saved_as}"
             )
+    disk_mib = found.sandbox.disk_mib
+    if (fields.get("disk_mib") or disk_mib) < disk_mib:
+        raise InvalidRequest(detail=f"disk_mib={fields['disk_mib']!r} with a snapshot", next=f"from {disk_mib} on")
     engine = keeper.engine(found.sandbox.engine)
     saved = await asyncio.to_thread(engine.saved, keeper.snapshots.folder(found.id))
     life = keeper.new(record_from(call, found, fields, found.id))
@@ -195,9 +211,9 @@ def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], ma
     own = {
         name: value
         for name, value in fields.items()
-        if name in SandboxRecord.__dataclass_fields__ and name not in ("vcpu", "memory_mib", "disk_mib")
+        if name in SandboxRecord.__dataclass_fields__ and (name not in _SIZES or (found.mode == "disk" and value))
     }
-    own.setdefault("labels", dict(found.labels))
+    own.setdefault("labels", inherited(found.labels))
     fresh: dict[str, Any] = {
         "id": str(uuid.uuid4()), "state": SandboxState.STARTING, "created_ns": call.keeper.now_ns(), "name": None,
         "env": {}, "ready_ns": 0, "active_ns": 0, "paused_ns": 0, "ended_ns": 0, "lease_ns": 0, "stop_reason": None,

@@ -106,9 +106,9 @@ def test_layers_are_made_measured_and_swept(tmp_path: Path) -> None:
     kept, gone = disks.new(), disks.new()
     (disks.place(kept) / "upper" / "f").write_bytes(b"x" * 100_000)
     assert disks.used(kept) >= 100_000
-    assert disks.missing([kept]) == ""
+    assert disks.spoiled([kept], ()) == ""
     assert disks.sweep({kept}) == [gone]
-    assert "gone" in disks.missing([gone])
+    assert "gone" in disks.spoiled([gone], ())
 
 
 def test_the_newest_error_of_a_log_is_found(tmp_path: Path) -> None:

@@ -87,7 +87,16 @@ class Containers:
             socket=os.fspath(started.socket),
         )
         note(container)
+        if not self.same_build(container):
+            raise EngineFailed(what="make a sandbox", why="runsc was replaced on this machine in that moment")
         return container
+
+    def same_build(self, container: Container) -> bool:
+        """Whether the runsc that is there now is the build that a container runs under."""
+        try:
+            return self._runsc.version() == container.version
+        except EngineFailed:
+            return False
 
     def boot(self, container: Container) -> None:
         """Start PID 1 of a created container. Raises EngineFailed."""

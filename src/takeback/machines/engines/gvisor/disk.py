@@ -21,6 +21,7 @@ from pathlib import Path
 
 from takeback.errors import EngineFailed
 from takeback.host import btrfs, mounts
+from takeback.machines.engines.gvisor import frozen
 
 # overlay refuses more than 500 lower folders; the base is one of them.
 LAYERS_CAP, LAYERS_MERGED = 480, 240
@@ -36,6 +37,7 @@ class Disks:
         self.folder = folder
         self._user = not _initial_namespace()
         self._mountable: str | None = None
+        self._summaries: dict[str, str] = {}  # of frozen layers
 
     def problem(self) -> str:
         """Return why layers do not work here, or an empty text; tried once."""
@@ -57,9 +59,37 @@ class Disks:
         """Return the folder of one layer."""
         return self.folder / name
 
-    def missing(self, names: Sequence[str]) -> str:
-        """Return which layer is not there in words, or an empty text."""
-        return next((f"disk layer {name} is gone" for name in names if not (self.place(name) / "upper").is_dir()), "")
+    def summaries(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return what is in frozen layers, each looked through once; empty for one that cannot be."""
+        for name in names:
+            if name not in self._summaries:
+                try:
+                    self._summaries[name] = frozen.summary(self.place(name) / "upper")[0]
+                except OSError:
+                    self._summaries[name] = ""
+        return tuple(self._summaries[name] for name in names)
+
+    def spoiled(self, names: Sequence[str], summaries: Sequence[str]) -> str:
+        """Return in words which layer is gone, or not what it was when it was frozen; else an empty text.
+
+        The newest are looked through first, as many as can be in a moment.
+        """
+        for name in names:
+            if not (self.place(name) / "upper").is_dir():
+                return f"disk layer {name} is gone"
+        looked_at = 0
+        for name, wanted in reversed(list(zip(names, summaries, strict=False))):
+            if not wanted or looked_at >= frozen.LIMIT:
+                continue
+            try:
+                found, count = frozen.summary(self.place(name) / "upper")
+            except OSError as error:
+                return f"disk layer {name} cannot be read: {error.strerror}"
+            if found != wanted:
+                return f"disk layer {name} is not what was saved: files in it were changed, added or removed since"
+            self._summaries[name] = wanted
+            looked_at += count
+        return ""
 
     def new(self) -> str:
         """Make a layer to be written to and return its name. Raises EngineFailed."""
@@ -129,6 +159,7 @@ class Disks:
 
     def drop(self, name: str) -> None:
         """Remove a layer."""
+        self._summaries.pop(name, None)
         folder = self.place(name)
         try:
             btrfs.destroy(folder)

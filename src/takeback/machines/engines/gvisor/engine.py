@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
+from takeback.errors import CannotSave, EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch
 from takeback.host import mounts
 from takeback.machines.engine import (
     Answers,
@@ -110,6 +110,7 @@ class GVisor:
     def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
         with self._working(machine):
             record, _ = self._running(machine)
+            _whole(machine)
             job = snapshots.Save(self._containers, self._disks, machine, into, self._scratch)
             head = job.run(record, memory=memory, answers=answers)
             return self._saved(into, head)
@@ -121,14 +122,14 @@ class GVisor:
             if record is None or current is None or current.phase in (Phase.STARTING, Phase.CREATED):
                 return None
             layers = (*current.layers, current.upper) if current.upper else current.layers
-            if machine.spec.disk is not DiskKind.LAYERS or self._disks.missing(layers):
+            if machine.spec.disk is not DiskKind.LAYERS or self._disks.spoiled(layers, ()):
                 return None
             # First of all what can be refused: until it is ended, it goes on.
             lasting = not room.on_tmpfs(into)
             head = header.Header(
                 engine=NAME, version=current.version, platform=current.platform, overlay=current.overlay,
-                digest=spec.digest(machine.spec), memory=False, boot=checks.boot_id(), paused_s=0.0, files=(),
-                layers=layers,
+                digest=spec.digest(machine.spec, memory=False), memory=False, boot=checks.boot_id(), paused_s=0.0,
+                files=(), layers=layers, summaries=self._disks.summaries(current.layers),
             )  # fmt: skip
             header.write(into, head, durable=lasting)
             self._end(record)
@@ -144,6 +145,7 @@ class GVisor:
             for one in (machine, *copies):
                 stack.enter_context(self._working(one))
             record, current = self._running(machine)
+            _whole(machine)
 
             def prepare(copy: Machine, layers: tuple[str, ...] | None) -> None:
                 self._prepared(copy, current.platform, layers or (), _FORK)
@@ -151,6 +153,11 @@ class GVisor:
             def load(copy: Machine, images: Path, layers: tuple[str, ...]) -> None:
                 self._bring_up(copy, self._prepared(copy, current.platform, layers, _FORK), images)
 
+            if not self._containers.same_build(current):
+                raise CannotSave(
+                    why=f"it runs under runsc {current.version}, which was replaced on this machine meanwhile",
+                    next="stop and restart it: its disk is kept",
+                )
             for copy in copies:
                 if (spec.digest(copy.spec), copy.spec.disk) != (spec.digest(machine.spec), machine.spec.disk):
                     raise SnapshotMismatch(snapshot=machine.id, why="a copy has another spec", next="give it the same")
@@ -172,7 +179,7 @@ class GVisor:
             used = containers.memory_file(record.current)
         folder = self._scratch.make(name) if self._scratch.fits(used) else None
         if folder is None:
-            folder = self._data.root / "passing" / name
+            folder = self._scratch.spill / name
             folder.mkdir(mode=0o700, parents=True)
         return folder
 
@@ -318,7 +325,7 @@ class GVisor:
             if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
                 removed.append(f"control group {group.name}")
         limits.close(self._cgroups)
-        for entry in [*self._scratch.all(), *(self._data.root / "passing").glob("*")]:
+        for entry in [*self._scratch.all(), *self._scratch.spill.glob("*")]:
             if entry not in saved:
                 room.clear(entry)
                 removed.append(f"unfinished snapshot {entry.name}")
@@ -344,11 +351,17 @@ class GVisor:
         """Return a snapshot's header, having compared and read everything it depends on."""
         head = header.read(saved.folder)
         here = self._runsc.version()
-        why, hint = "", "install that version with `takeback setup`, or take a new snapshot"
-        # Files alone are booted from by any version.
-        if head.engine != NAME or (head.memory and head.version != here):
+        # A disk without memory is booted anew, which any version does.
+        same = head.engine == NAME and (head.version == here or not head.memory)
+        digests = (spec.digest(wanted), spec.digest(wanted, memory=head.memory))
+        why = ""
+        hint = (
+            f"make runsc {head.version} the one that `takeback doctor` names, or take a new snapshot;"
+            " one of the mode `disk` starts under every version"
+        )
+        if not same:
             why = f"it was saved by {head.engine} {head.version}, this is {NAME} {here}"
-        elif (head.digest, head.overlay) != (spec.digest(wanted), spec.overlay_flag(wanted)):
+        elif head.digest not in digests or head.overlay != spec.overlay_flag(wanted):
             why = "it was saved by a sandbox with another image, supervisor, size, disk kind or mounts"
             hint = "restore it with the settings it was saved with"
         elif changed := lower.changed(head.lower):
@@ -356,10 +369,10 @@ class GVisor:
             hint = "nothing was started; take a new snapshot"
         if why:
             raise SnapshotMismatch(snapshot=saved.folder.name, why=why, next=hint)
-        problem = head.problem(saved.folder) or self._disks.missing(head.layers)
+        problem = head.problem(saved.folder) or self._disks.spoiled(head.layers, head.summaries)
         if problem:
             raise SnapshotDamaged(snapshot=saved.folder.name, why=problem)
-        return head
+        return head if head.memory else replace(head, platform=self._platform)
 
     def _prepared(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
         """Return the record of a machine with a created container that fits, made now if there is none."""
@@ -468,6 +481,16 @@ class GVisor:
             if not nested:
                 with self._lock:
                     self._busy.discard(machine.id)
+
+
+def _whole(machine: Machine) -> None:
+    """See that all a machine changes can be saved. Raises CannotSave."""
+    for _, inside, writable in machine.spec.binds:
+        if writable:
+            raise CannotSave(
+                why=f"what it writes to {inside} lies in a folder of this machine, which no snapshot holds",
+                next="make it without that folder, or let it be read only",
+            )
 
 
 def _all(record: Record | None) -> tuple[Container, ...]:

@@ -61,6 +61,7 @@ class Header:
     paused_s: float
     files: tuple[File, ...]
     layers: tuple[str, ...] = ()  # names, lowest first
+    summaries: tuple[str, ...] = ()  # of what was in each of the layers; none of one that only lived for moments
     lower: tuple[Lower, ...] = ()  # what it has open of its base (MEMORY only)
 
     def problem(self, folder: Path) -> str:
@@ -152,7 +153,7 @@ def read(folder: Path) -> Header:
 
 def _header(data: dict[str, Any]) -> Header:
     files: Sequence[dict[str, Any]] = data.pop("files")
-    layers = tuple(data.pop("layers"))
+    layers, summaries = tuple(data.pop("layers")), tuple(data.pop("summaries", ()))
     lower = tuple(Lower(one["path"], tuple(one["place"])) for one in data.pop("lower", ()))
     entries = []
     for file in files:
@@ -160,4 +161,4 @@ def _header(data: dict[str, Any]) -> Header:
         if "/" in file["name"]:
             raise ValueError("its header names a file elsewhere")
         entries.append(File(file["name"], file["size"], tuple(file["sums"]), (device, inode, modified, changed)))
-    return Header(**data, files=tuple(entries), layers=layers, lower=lower)
+    return Header(**data, files=tuple(entries), layers=layers, summaries=summaries, lower=lower)

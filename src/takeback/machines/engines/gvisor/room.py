@@ -105,6 +105,7 @@ class Scratch:
     def __init__(self, data: Path) -> None:
         self._place = Path("/dev/shm")
         self._data = data
+        self.spill = data / "passing"  # on the disk, for what does not fit
         self._own = own_name(data)
 
     def make(self, name: str) -> Path | None:
@@ -115,6 +116,10 @@ class Scratch:
         folder.mkdir(mode=0o700)  # whoever else took the name, all may write there: then it is not ours
         os.symlink(os.path.abspath(self._data), folder / _OF)
         return folder
+
+    def is_passing(self, folder: Path) -> bool:
+        """Whether a save into a folder is one that nobody wants once its copies are up."""
+        return folder.parent in (self._place, self.spill)
 
     def free(self) -> int:
         """Return the bytes that may be written there; 0 when there is no such place."""

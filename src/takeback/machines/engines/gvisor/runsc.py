@@ -40,15 +40,24 @@ class Runsc:
         self.binary = binary
         self.state = state
         self._version = ""
+        self._asked: tuple[int, ...] = ()  # of which file
 
     def version(self) -> str:
-        """Return `0.0~20240729.0` or the like. Raises EngineFailed."""
-        if not self._version:
+        """Return `0.0~20240729.0` or the like, of the file that is there now: a package may be upgraded at any time.
+
+        Raises EngineFailed.
+        """
+        try:
+            found = os.stat(self.binary)
+        except OSError as error:
+            raise EngineFailed(what="tell its version", why=str(error)) from error
+        asked = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if asked != self._asked:
             answer = self._run([os.fspath(self.binary), "--version"], "tell its version", _QUICK)
-            found = re.match(rb"runsc version (\S+)", answer)
-            if not found:
+            said = re.match(rb"runsc version (\S+)", answer)
+            if not said:
                 raise EngineFailed(what="tell its version", why=f"{self.binary} is no runsc")
-            self._version = found.group(1).decode()
+            self._version, self._asked = said.group(1).decode(), asked
         return self._version
 
     def create(

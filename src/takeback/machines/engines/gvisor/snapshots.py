@@ -133,7 +133,8 @@ class Save:
     ) -> tuple[tuple[str, ...], float]:
         before = record.current
         assert before is not None
-        small = self._disks.copies_at_once(before.upper)
+        # A save cannot be restored by another build than wrote it, so what has an older one is never replaced.
+        small = self._disks.copies_at_once(before.upper) or not self._containers.same_build(before)
         current = replace(before, phase=Phase.CHANGING, was_paused=before.phase is Phase.PAUSED)
         self._note(record.with_current(current))
         began = time.monotonic()
@@ -243,7 +244,8 @@ class Save:
         elif not memory:
             for path in images_in(place.folder):
                 path.unlink()
-        lasting = not place.in_memory
+        kept = not self._scratch.is_passing(self._into)
+        lasting = kept and not place.in_memory
         if lasting and layers:
             # Else a power cut could leave a whole snapshot over files that were never written.
             mounts.sync_filesystem(self._disks.folder)
@@ -252,12 +254,13 @@ class Save:
             version=before.version,
             platform=before.platform,
             overlay=before.overlay,
-            digest=spec.digest(self._machine.spec),
+            digest=spec.digest(self._machine.spec, memory=memory),
             memory=memory,
             boot=checks.boot_id(),
             paused_s=round(paused_s, 4),
             files=tuple(header.describe(path, lasting=lasting) for path in images_in(self._into)),
             layers=layers,
+            summaries=self._disks.summaries(layers) if kept else (),
             lower=self._lower,
         )
         header.write(self._into, head, durable=lasting)

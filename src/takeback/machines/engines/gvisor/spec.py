@@ -42,13 +42,18 @@ _CAPABILITIES = (
 _FILES_SOFT, _FILES_HARD = 16384, 65536
 _STACK = 8 << 20
 _ALL_IN_MEMORY = "all:memory"
+_ONLY_OF_MEMORY = ("hostname", "supervisor", "vcpu", "memory_mib", "disk_mib", "max_processes")
 _OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")
 
 
-def digest(spec: MachineSpec) -> str:
-    """Return a text that is equal for two specs of which one's snapshot can be restored as the other."""
+def digest(spec: MachineSpec, *, memory: bool = True) -> str:
+    """Return a text that is equal for two specs of which one's snapshot can be restored as the other.
+
+    Without `memory` only the disk was saved: it boots anew, in another size and under another supervisor if need be.
+    """
     fields = asdict(spec)
-    del fields["hostname"]
+    for name in ("hostname",) if memory else _ONLY_OF_MEMORY:
+        del fields[name]
     text = json.dumps(fields, sort_keys=True, default=os.fspath)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
