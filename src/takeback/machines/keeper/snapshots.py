@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from takeback.errors import Damaged, InvalidRequest, SnapshotNotFound
+from takeback.errors import Damaged, FenceConflict, InvalidRequest, SnapshotNotFound
 from takeback.host import atomic
 from takeback.machines.engine import Saved
 from takeback.machines.keeper import stored
@@ -26,12 +26,11 @@ from takeback.machines.keeper.creation import checked
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
 from takeback.machines.layout import MachinesDir
-from takeback.machines.model import SandboxRecord, SandboxState, SnapshotRecord
+from takeback.machines.model import DAY_NS, SandboxRecord, SandboxState, SnapshotRecord
 
 log = logging.getLogger("takeback.keeper")
 
 _NAME = "snapshot.json"
-_DAY_NS = 86_400_000_000_000
 UNDO = "takeback.undo"  # label of what a restore saved before: the id of its sandbox
 
 
@@ -114,7 +113,7 @@ def finish(call: Call, record: SnapshotRecord, saved: Saved) -> SnapshotRecord:
     record = replace(
         record,
         ready_ns=ready,
-        expires_ns=ready + days * _DAY_NS if days else 0,
+        expires_ns=ready + days * DAY_NS if days else 0,
         file_bytes=sum(size for _, size in saved.files),
         paused_s=saved.paused_s,
     )
@@ -159,10 +158,14 @@ async def snapshot(call: Call) -> dict[str, Any]:
 
 
 async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) -> Life:
-    """Make a sandbox of a snapshot; it is of the size that was saved. Raises SnapshotNotFound, InvalidRequest."""
+    """Make a sandbox of a snapshot, of the size that was saved; one without memory boots at another size too.
+
+    Raises SnapshotNotFound, InvalidRequest.
+    """
     keeper = call.keeper
     found = keeper.snapshots.find(snapshot_id)
-    for name in ("vcpu", "memory_mib", "disk_mib", "image"):
+    fixed = ("vcpu", "memory_mib", "disk_mib", "image")
+    for name in fixed if found.sized else fixed[3:]:
         saved_as = getattr(found.sandbox, name, found.sandbox.base.image)
         if fields.get(name) not in (None, saved_as):
             raise InvalidRequest(
@@ -181,11 +184,7 @@ async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) ->
 
 def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], made_from: str) -> SandboxRecord:
     """Return the record of a copy: as the source was, with its own name, env and clock."""
-    own = {
-        name: value
-        for name, value in fields.items()
-        if name in SandboxRecord.__dataclass_fields__ and name not in ("vcpu", "memory_mib", "disk_mib")
-    }
+    own = {name: value for name, value in fields.items() if name in SandboxRecord.__dataclass_fields__}
     own.setdefault("labels", dict(found.labels))
     fresh: dict[str, Any] = {
         "id": str(uuid.uuid4()), "state": SandboxState.STARTING, "created_ns": call.keeper.now_ns(), "name": None,
@@ -242,10 +241,13 @@ async def update(call: Call) -> dict[str, Any]:
     """Change name, labels, or for how many days from now it is kept."""
     snapshots, asked = call.keeper.snapshots, dict(call.request["fields"])
     record = snapshots.find(call.request["snapshot"])
+    fence = call.request.get("if_labels")
+    if fence is not None and fence != dict(record.labels):
+        raise FenceConflict(snapshot=record.id)
     changes: dict[str, Any] = checked({k: v for k, v in asked.items() if k in ("name", "labels")}, update=True)
     if "retention_days" in asked:
         days = days_of(asked["retention_days"])
-        changes |= {"retention_days": days, "expires_ns": call.keeper.now_ns() + days * _DAY_NS if days else 0}
+        changes |= {"retention_days": days, "expires_ns": call.keeper.now_ns() + days * DAY_NS if days else 0}
     snapshots.add(replace(record, **changes))
     return snapshots.find(record.id).info()
 

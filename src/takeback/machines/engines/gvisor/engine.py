@@ -323,7 +323,7 @@ class GVisor:
         why, hint = "", "install that version with `takeback setup`, or take a new snapshot"
         if (head.engine, head.version) != (NAME, here):
             why = f"it was saved by {head.engine} {head.version}, this is {NAME} {here}"
-        elif (head.digest, head.overlay) != (spec.digest(wanted), spec.overlay_flag(wanted)):
+        elif (head.digest, head.overlay) != (spec.digest(wanted, sized=head.memory), spec.overlay_flag(wanted)):
             why = "it was saved by a sandbox with another image, supervisor, size, disk kind or mounts"
             hint = "restore it with the settings it was saved with"
         elif changed := lower.changed(head.lower):

@@ -252,7 +252,7 @@ class Save:
             version=before.version,
             platform=before.platform,
             overlay=before.overlay,
-            digest=spec.digest(self._machine.spec),
+            digest=spec.digest(self._machine.spec, sized=memory),
             memory=memory,
             boot=checks.boot_id(),
             paused_s=round(paused_s, 4),

@@ -21,6 +21,7 @@ from typing import Any
 from takeback.machines.engine import DiskKind, MachineSpec
 
 INIT = "/.takeback/init"
+SIZE = ("vcpu", "memory_mib", "disk_mib")
 _CAPABILITIES = (
     "CAP_AUDIT_WRITE",  # su and sudo, for PAM
     "CAP_CHOWN",
@@ -45,10 +46,14 @@ _ALL_IN_MEMORY = "all:memory"
 _OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")
 
 
-def digest(spec: MachineSpec) -> str:
-    """Return a text that is equal for two specs of which one's snapshot can be restored as the other."""
+def digest(spec: MachineSpec, *, sized: bool = True) -> str:
+    """Return a text that is equal for two specs of which one's snapshot can be restored as the other.
+
+    A snapshot without memory boots at any size.
+    """
     fields = asdict(spec)
-    del fields["hostname"]
+    for name in ("hostname", *(() if sized else SIZE)):
+        del fields[name]
     text = json.dumps(fields, sort_keys=True, default=os.fspath)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
