@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from takeback import errors
 from takeback.errors import TakebackError, all_errors
 
 TOP = Path(__file__).resolve().parents[1]
@@ -19,7 +20,11 @@ PAGE = TOP / "docs" / "reference" / "errors.md"
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 
 # Groups exist to be caught; nobody raises them.
-GROUPS = {"error", "usage", "refused", "unable"}
+FAMILIES = {
+    "InvalidRequestError": (400, 413, 422), "PermissionDeniedError": (403,), "NotFoundError": (404,),
+    "ConflictError": (409,), "ServiceUnavailableError": tuple(range(500, 600)),
+}  # fmt: skip
+GROUPS = {"error", "usage", "refused", "unable", *(getattr(errors, name).kind for name in FAMILIES)}
 
 
 def raised() -> list[type[TakebackError]]:
@@ -68,6 +73,22 @@ def test_exit_codes_and_statuses_are_those_of_the_page(cls: type[TakebackError])
     assert cls.exit_code in (1, 2)
     assert 400 <= cls.http_status < 600
     assert (cls.exit_code == 2) == (400 <= cls.http_status < 500 and "usage" in {base.kind for base in parents(cls)})
+
+
+@pytest.mark.parametrize("cls", raised(), ids=lambda cls: cls.kind)
+def test_programs_of_the_hosted_client_catch_an_error_by_its_status(cls: type[TakebackError]) -> None:
+    caught = {name for name in FAMILIES if issubclass(cls, getattr(errors, name))}
+    wanted = {name for name, statuses in FAMILIES.items() if cls.http_status in statuses}
+    # What a command ended with, and no answer at all, are neither there.
+    assert caught == (set() if issubclass(cls, (errors.CommandError, errors.KeeperGone)) else wanted)
+
+
+def test_an_error_that_was_raised_has_its_texts_as_the_hosted_client_has_them() -> None:
+    error = errors.SandboxNotFound(id="x")
+    assert error.message == str(error) == "there is no sandbox 'x'" and error.hint == error.hint_text != ""
+    assert (error.code, error.status, error.details) == ("not_found", 404, {"id": "x"})
+    assert (error.retryable, error.request_id, error.retry_after_ms) == (False, None, None)
+    assert errors.KeeperGone(what="exec").retryable
 
 
 def test_errors_are_declared_in_one_module_only() -> None:

@@ -12,7 +12,17 @@ from takeback._version import VERSION as __version__
 
 if TYPE_CHECKING:
     from takeback.app.project import Project
-    from takeback.errors import Conflict, NothingToDo, TakebackError
+    from takeback.errors import (
+        CommandError,
+        Conflict,
+        ConflictError,
+        InvalidRequestError,
+        NotFoundError,
+        NothingToDo,
+        PermissionDeniedError,
+        ServiceUnavailableError,
+        TakebackError,
+    )
     from takeback.model import (
         Change,
         Checkpoint,
@@ -27,10 +37,14 @@ if TYPE_CHECKING:
         Usage,
     )
     from takeback.sandboxes import (
+        AsyncChain,
+        AsyncRuntime,
         AsyncSandbox,
+        AsyncSnapshots,
         Chain,
         CommandResult,
         Exploration,
+        Runtime,
         Sandbox,
         Snapshots,
         Trial,
@@ -40,22 +54,32 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AsyncChain",
+    "AsyncRuntime",
     "AsyncSandbox",
+    "AsyncSnapshots",
     "Chain",
     "Change",
     "Checkpoint",
     "CheckpointResult",
+    "CommandError",
     "CommandResult",
     "Conflict",
+    "ConflictError",
     "Event",
     "Exploration",
     "Finding",
     "GcResult",
+    "InvalidRequestError",
     "NotCovered",
+    "NotFoundError",
     "NothingToDo",
+    "PermissionDeniedError",
     "Project",
     "RestoreResult",
+    "Runtime",
     "Sandbox",
+    "ServiceUnavailableError",
     "Snapshots",
     "Status",
     "StepResult",
@@ -67,26 +91,26 @@ __all__ = [
     "snapshots",
     "try_in_copy",
 ]
-_HOMES = {
-    "Project": "app.project",
-    "Conflict": "errors",
-    "NothingToDo": "errors",
-    "TakebackError": "errors",
-    "AsyncSandbox": "sandboxes",
-    "Chain": "sandboxes",
-    "CommandResult": "sandboxes",
-    "Exploration": "sandboxes",
-    "Sandbox": "sandboxes",
-    "Snapshots": "sandboxes",
-    "Trial": "sandboxes",
-    "explore": "sandboxes",
-    "snapshots": "sandboxes",
-    "try_in_copy": "sandboxes",
-}
+_ERRORS = (
+    "CommandError", "Conflict", "ConflictError", "InvalidRequestError", "NotFoundError", "NothingToDo",
+    "PermissionDeniedError", "ServiceUnavailableError", "TakebackError",
+)  # fmt: skip
+_SANDBOXES = (
+    "AsyncChain", "AsyncRuntime", "AsyncSandbox", "AsyncSnapshots", "Chain", "CommandResult", "Exploration", "Runtime",
+    "Sandbox", "Snapshots", "Trial", "explore", "snapshots", "try_in_copy",
+)  # fmt: skip
+_HOMES = {"Project": "app.project", **dict.fromkeys(_ERRORS, "errors"), **dict.fromkeys(_SANDBOXES, "sandboxes")}
+# What programs of the hosted client may import beside: its names for two errors, the builtins' among them.
+_ALSO = {
+    "RuntimeError": "TakebackError", "RuntimeAPIError": "TakebackError",
+    "ConnectionError": "KeeperGone", "RuntimeConnectionError": "KeeperGone",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when first used, so that `takeback --version` and hooks start quickly.
+    if name in _ALSO:
+        return getattr(importlib.import_module("takeback.errors"), _ALSO[name])
     if name not in __all__:
         raise AttributeError(f"module 'takeback' has no attribute {name!r}")
     return getattr(importlib.import_module(f"takeback.{_HOMES.get(name, 'model')}"), name)

@@ -3,11 +3,11 @@
     TakebackError
     ├── UsageError            exit 2   the request itself cannot be meant
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
-    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound
+    │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound  StepNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
-    │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch
+    │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
     │   ├── OtherKeeper
     ├── Unable                exit 1   the machine said no
@@ -23,6 +23,9 @@
     │   └── SnapshotDamaged
     └── NothingToDo           exit 1   "nothing to undo" and its kin
 
+By its HTTP status each is also one of InvalidRequestError, PermissionDeniedError, NotFoundError, ConflictError and
+ServiceUnavailableError, the names under which programs of the hosted client catch them.
+
 Does not cover: how an error is drawn (cli) or sent (server).
 """
 
@@ -31,23 +34,59 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 
-class TakebackError(Exception):
-    """Base of all known errors; `kind` is stable and is what programs should test."""
+class ByStatus(type):
+    """Gives every error the base that programs of the hosted client catch: which one follows from its `http_status`.
+
+    With `group=True` a class has none: it exists to be caught itself.
+    """
+
+    families: ClassVar[dict[int, type]] = {}
+
+    def __new__(
+        metaclass, name: str, bases: tuple[type, ...], members: dict[str, Any], *, group: bool = False
+    ) -> ByStatus:
+        if not group:
+            status = members.get("http_status") or next(base.http_status for base in bases)  # type: ignore[attr-defined]
+            family = metaclass.families.get(500 if status >= 500 else status)
+            members["http_status"] = status  # the family's own is one of several
+            if family is not None and not any(issubclass(base, family) for base in bases):
+                bases = (*(base for base in bases if not issubclass(family, base)), family)
+        return super().__new__(metaclass, name, bases, members)
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], *, group: bool = False) -> None:
+        super().__init__(name, bases, members)
+
+
+class TakebackError(Exception, metaclass=ByStatus, group=True):
+    """Base of all known errors; `kind` is stable and is what programs should test.
+
+    Of one that was raised, `message` and `hint` are the texts themselves.
+    """
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
     message: ClassVar[str] = "{detail}"
     hint: ClassVar[str] = ""
+    retryable: ClassVar[bool] = False  # whether the very same call may succeed a moment later
+
+    # What the hosted service sends with an error and one's own machine has no use for.
+    request_id: ClassVar[None] = None
+    idempotency_key: ClassVar[None] = None
+    retry_after_ms: ClassVar[None] = None
+    sent_retryable: ClassVar[None] = None
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
-        super().__init__(self.message.format(**fields))
+        text = type(self).message.format(**fields)
+        super().__init__(text)
+        vars(self)["message"] = text
+        vars(self)["hint"] = self.hint_text
 
     @property
     def hint_text(self) -> str:
         """The next step for the reader, or an empty string."""
-        return self.hint.format(**self.fields)
+        return type(self).hint.format(**self.fields)
 
     @property
     def code(self) -> str:
@@ -65,7 +104,53 @@ class TakebackError(Exception):
         return dict(self.fields)
 
 
-class UsageError(TakebackError):
+class InvalidRequestError(TakebackError, group=True):
+    """Every error with status 400, 413 or 422; the hosted client's name."""
+
+    kind = "status-bad-request"
+    http_status = 400
+
+
+class PermissionDeniedError(TakebackError, group=True):
+    """Every error with status 403; the hosted client's name."""
+
+    kind = "status-forbidden"
+    http_status = 403
+
+
+class NotFoundError(TakebackError, group=True):
+    """Every error with status 404; the hosted client's name."""
+
+    kind = "status-not-found"
+    http_status = 404
+
+
+class ConflictError(TakebackError, group=True):
+    """Every error with status 409; the hosted client's name."""
+
+    kind = "status-conflict"
+    http_status = 409
+
+
+class ServiceUnavailableError(TakebackError, group=True):
+    """Every error with status 500 and above; the hosted client's name."""
+
+    kind = "status-unavailable"
+    http_status = 503
+
+
+ByStatus.families |= {
+    400: InvalidRequestError,
+    413: InvalidRequestError,
+    422: InvalidRequestError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    409: ConflictError,
+    500: ServiceUnavailableError,
+}
+
+
+class UsageError(TakebackError, group=True):
     kind = "usage"
     exit_code = 2
     http_status = 400
@@ -193,7 +278,7 @@ class UnknownImage(UsageError):
     hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
-class Refused(TakebackError):
+class Refused(TakebackError, group=True):
     kind = "refused"
     http_status = 409
 
@@ -274,6 +359,12 @@ class SnapshotMismatch(Refused):
     hint = "{next}"
 
 
+class FenceConflict(Refused):
+    kind = "fence-conflict"
+    message = "the labels of snapshot {snapshot} are not those named"
+    hint = "somebody changed them; look at it and repeat"
+
+
 class NameTaken(Refused):
     kind = "name-taken"
     message = "a sandbox named {name!r} is alive already: {sandboxId}"
@@ -323,7 +414,7 @@ class OtherKeeper(Refused):
     hint = "delete or stop those with that version first, or set TAKEBACK_HOME to another place"
 
 
-class Unable(TakebackError):
+class Unable(TakebackError, group=True):
     kind = "unable"
     http_status = 503
 
@@ -336,6 +427,7 @@ class DiskFull(Unable):
 
 
 class Busy(Unable):
+    retryable = True
     kind = "busy"
     http_status = 423
     message = "another takeback is at work here: {owner}"
@@ -392,7 +484,10 @@ class KeeperFailed(Unable):
     hint = "its log: {log}"
 
 
-class KeeperGone(Unable):
+class KeeperGone(Unable, group=True):
+    """No answer came; the hosted client's `RuntimeConnectionError`."""
+
+    retryable = True
     kind = "connection-error"
     message = "the keeper of the sandboxes went away during `{what}`"
     hint = "repeat it: the sandboxes go on and another keeper finds them again"
@@ -435,7 +530,7 @@ class TerminalRefused(Unable):
     hint = "name another command"
 
 
-class CommandError(Unable):
+class CommandError(Unable, group=True):
     """Only from `exec(check=True)`; `exit_code`, `stdout` and `stderr` are the command's."""
 
     kind = "command-failed"
@@ -450,7 +545,7 @@ class CommandError(Unable):
         vars(self)["exit_code"] = fields.get("code")
 
 
-class CommandTimeout(CommandError):
+class CommandTimeout(CommandError, group=True):
     kind = "command-timeout"
     http_status = 504
     message = "the command did not end within {seconds:g} s: {tail}"
@@ -549,12 +644,4 @@ class NothingToDo(TakebackError):
 
 def all_errors() -> list[type[TakebackError]]:
     """Every error class, parents before children, for the documentation table and its test."""
-    found: list[type[TakebackError]] = []
-
-    def visit(cls: type[TakebackError]) -> None:
-        found.append(cls)
-        for child in cls.__subclasses__():
-            visit(child)
-
-    visit(TakebackError)
-    return found
+    return [one for one in globals().values() if isinstance(one, type) and issubclass(one, TakebackError)]

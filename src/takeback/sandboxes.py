@@ -12,12 +12,13 @@ from typing import Any
 
 from takeback import config as configs
 from takeback.machines.client.aio import AsyncSandbox
-from takeback.machines.client.chain import Chain
+from takeback.machines.client.chain import AsyncChain, Chain
 from takeback.machines.client.connect import Client
 from takeback.machines.client.explore import Exploration, explore
 from takeback.machines.client.results import CommandResult
+from takeback.machines.client.runtime import AsyncRuntime, Runtime
 from takeback.machines.client.sandbox import Sandbox, SandboxRecord
-from takeback.machines.client.snapshots import Snapshots
+from takeback.machines.client.snapshots import AsyncSnapshots, Snapshots
 from takeback.machines.client.trial import Trial, try_in_copy
 from takeback.machines.images import catalogue
 from takeback.machines.images.base import Image
@@ -28,8 +29,8 @@ from takeback.machines.setup import Setup
 from takeback.machines.supervisor.build import supervisor_binary
 
 __all__ = [
-    "AsyncSandbox", "Chain", "Client", "CommandResult", "Exploration", "Sandbox", "Snapshots", "Trial", "client",
-    "explore", "snapshots", "try_in_copy",
+    "AsyncChain", "AsyncRuntime", "AsyncSandbox", "AsyncSnapshots", "Chain", "Client", "CommandResult", "Exploration",
+    "Runtime", "Sandbox", "Snapshots", "Trial", "client", "explore", "snapshots", "try_in_copy",
 ]  # fmt: skip
 
 

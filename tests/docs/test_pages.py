@@ -108,7 +108,10 @@ def test_the_readme_has_the_two_commands_and_where_the_benchmark_goes() -> None:
     assert re.search(r"<!-- bench:start -->\n(.*\n)*<!-- bench:end -->", page)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/how-to/sandboxes.md", "docs/how-to/try-a-step-in-a-copy.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "docs/how-to/sandboxes.md", "docs/how-to/try-a-step-in-a-copy.md", "docs/reference/sandboxes.md"],
+)
 def test_the_python_about_sandboxes_runs_and_prints_what_the_page_says(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,6 +197,8 @@ class Engine(Protocol):
     def restore(self, machine: Machine, saved: Saved) -> None:
         """Bring a machine up from a snapshot; its spec must equal the saved one's but for `hostname`.
 
+        Of a snapshot without memory its size may be another too.
+
         Returns when the engine says it runs; only PID 1's answer proves it. All of the snapshot is checked before
         anything is started. Without memory (`Saved.memory`) the machine boots on the saved disk.
         Raises SnapshotDamaged, SnapshotMismatch, EngineFailed, with nothing left.

@@ -15,6 +15,7 @@ from takeback.errors import Damaged
 
 FORMAT = 1
 WORKSPACE = "/workspace"
+DAY_NS = 86_400 * 1_000_000_000
 
 
 class SandboxState(StrEnum):
@@ -100,6 +101,7 @@ class SandboxRecord:
     idle_pause_seconds: int = 300
     auto_wake: bool = True
     persistent: bool = False
+    retention_days: int | None = None  # for how long it is kept when paused
     ready_ns: int = 0
     active_ns: int = 0
     paused_ns: int = 0
@@ -175,7 +177,7 @@ class SandboxRecord:
             "lastActiveAt": utc(self.active_ns or self.created_ns),
             "endedAt": utc(self.ended_ns),
             "pausedAt": utc(self.paused_ns),
-            "pausedExpiresAt": None,
+            "pausedExpiresAt": utc(self.paused_until_ns),
             # The older name must hold a time also when there is no limit.
             "expiresAt": lease or "9999-12-31T23:59:59.000Z",
             "endsAt": lease,
@@ -196,6 +198,13 @@ class SandboxRecord:
             "trialEndsAt": utc(self.trial_ns),
             "replaced": list(self.replaced),
         }
+
+    @property
+    def paused_until_ns(self) -> int:
+        """When a paused one is deleted, 0 for never."""
+        if self.retention_days is None or self.state != SandboxState.PAUSED or not self.paused_ns:
+            return 0
+        return self.paused_ns + self.retention_days * DAY_NS
 
     @property
     def alive(self) -> bool:
@@ -242,6 +251,11 @@ class SnapshotRecord:
             return cls(**{**values, "sandbox": SandboxRecord.from_json(values["sandbox"])})
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged(what="the record of a snapshot", detail=str(error), next="delete that snapshot") from error
+
+    @property
+    def sized(self) -> bool:
+        """Whether what is made of it has the size of the source: memory was saved, or the disk lies in it."""
+        return self.mode == "memory" or self.sandbox.disk == "memory"
 
     @property
     def stored_bytes(self) -> int:

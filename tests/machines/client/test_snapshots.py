@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from takeback.errors import InvalidRequest, SandboxNotFound, SnapshotNotFound, StoredLimit, UsageError
+from takeback.errors import FenceConflict, InvalidRequest, SandboxNotFound, SnapshotNotFound, StoredLimit, UsageError
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.client.snapshots import Snapshots
 from takeback.machines.cost import Prices
@@ -42,7 +42,7 @@ def test_they_are_found_changed_and_compared(box: Sandbox, snapshots: Snapshots)
     assert snapshots.get("first")["id"] == first["id"] and second["parentSnapshotId"] == first["id"]
     changed = snapshots.update(first["id"], name="renamed", labels={"b": "2"}, if_labels={"a": "1"})
     assert (changed["name"], changed["labels"], changed["expiresAt"]) == ("renamed", {"b": "2"}, None)
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(FenceConflict):
         snapshots.update(first["id"], labels={}, if_labels={"a": "1"})
     with pytest.raises(InvalidRequest):
         snapshots.extend(first["id"], 1000)

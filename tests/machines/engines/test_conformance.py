@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from takeback.errors import EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch, TimedOut
+from takeback.errors import CannotSave, EngineFailed, MachineGone, SnapshotDamaged, SnapshotMismatch, TimedOut
 from takeback.host import process
 from takeback.machines.engine import DiskKind, Machine, State
 from takeback.machines.engines.gvisor import checks
@@ -250,6 +250,20 @@ def test_another_spec_is_refused_before_anything_starts(lab: Lab) -> None:
             lab.engine.restore(stranger, saved)
         assert lab.engine.state(stranger) is State.STOPPED
     assert lab.restored(saved, replace(lab.spec, hostname="other"))[1].sh("echo copy") == "copy\n"
+
+
+def test_what_was_saved_without_memory_boots_at_another_size(lab: Lab) -> None:
+    machine, guest = lab.started()
+    guest.sh("echo kept > /root/file")
+    try:
+        saved = lab.save(machine, guest, memory=False)
+    except CannotSave:
+        assert lab.spec.disk is DiskKind.MEMORY
+        return
+    small = replace(lab.spec, memory_mib=lab.spec.memory_mib // 2, vcpu=1)
+    assert lab.restored(saved, small)[1].sh("cat /root/file") == "kept\n"
+    with pytest.raises(SnapshotMismatch):
+        lab.engine.restore(lab.machine(replace(small, masked=("/opt",))), saved)
 
 
 def test_a_killed_engine_process_is_seen_and_told(lab: Lab) -> None:

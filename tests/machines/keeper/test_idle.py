@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from takeback.machines.keeper.idle import due
-from takeback.machines.model import SandboxState
+from takeback.machines.model import DAY_NS, SandboxState
 from tests.machines.keeper.samples import SECOND, record
 
-NOW = 10_000 * SECOND
+NOW = 10 * DAY_NS
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,9 @@ NOW = 10_000 * SECOND
         ("", {"lease_ns": NOW + 1}, 0, 0),
         ("pause", {"lease_ns": NOW}, 1, 0),
         ("", {"lease_ns": NOW, "state": SandboxState.PAUSED}, 0, 0),
+        ("", {"retention_days": 2, "paused_ns": NOW - DAY_NS, "state": SandboxState.PAUSED}, 0, 0),
+        ("delete", {"retention_days": 1, "paused_ns": NOW - DAY_NS, "state": SandboxState.PAUSED}, 0, 0),
+        ("", {"retention_days": 1, "paused_ns": NOW - DAY_NS}, 0, 0),
         ("stop", {"lease_ns": NOW, "on_lease_end": "stop"}, 1, 0),
         ("delete", {"lease_ns": NOW, "on_lease_end": "delete", "state": SandboxState.PAUSED}, 0, 0),
     ],

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed, TakebackError, TerminalRefused
-from takeback.machines.client import commands, operations, undo
+from takeback.machines.client import commands, keeping, operations, undo
 from takeback.machines.client.aio_inside import AsyncFiles, AsyncProcess, AsyncTerminal
 from takeback.machines.client.aio_network import AsyncNetwork, AsyncPortForward, AsyncPreviews, forward_port
-from takeback.machines.client.connect import Client
+from takeback.machines.client.connect import Way
 from takeback.machines.client.drivers import aitems, arun
+from takeback.machines.client.faces import AWAITING
+from takeback.machines.client.interpreter import AsyncInterpreter
 from takeback.machines.client.operations import CreateFields, Info, Wishes
 from takeback.machines.client.processes import Record, Records
 from takeback.machines.client.results import CommandResult, Event
@@ -25,30 +27,32 @@ from takeback.machines.cost import Prices
 class AsyncSandbox(SandboxRecord):
     """A sandbox: `async with await AsyncSandbox.create() as sbx: await sbx.exec("make test")`."""
 
-    @classmethod
-    async def create(cls, *, client: Client | None = None, **fields: Unpack[CreateFields]) -> AsyncSandbox:
-        """Make a sandbox and start it. What is missing on this machine is set up first."""
-        client = client or cls.default_client()
-        info = await arun(client, operations.create(client, fields))
-        return cls(client, info, ours=True, keep=bool(fields.get("keep")))
+    _face = AWAITING
 
     @classmethod
-    async def get_or_create(cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]) -> AsyncSandbox:
+    async def create(cls, *, client: Way | None = None, **fields: Unpack[CreateFields]) -> AsyncSandbox:
+        """Make a sandbox and start it. What is missing on this machine is set up first."""
+        way = cls._way(client)
+        info = await arun(way, operations.create(way, fields))
+        return cls(way, info, ours=True, keep=bool(fields.get("keep")))
+
+    @classmethod
+    async def get_or_create(cls, name: str, *, client: Way | None = None, **fields: Unpack[Wishes]) -> AsyncSandbox:
         """Return the living sandbox of that name, woken when it was paused, or make it."""
         wanted: CreateFields = {**fields, "name": name, "get_or_create": True}
         return await cls.create(client=client, **wanted)
 
     @classmethod
-    async def connect(cls, sandbox_id: str, *, client: Client | None = None) -> AsyncSandbox:
+    async def connect(cls, sandbox_id: str, *, client: Way | None = None) -> AsyncSandbox:
         """Return a sandbox by its id. Raises SandboxNotFound."""
-        client = client or cls.default_client()
-        return cls(client, await arun(client, operations.get(sandbox_id)))
+        way = cls._way(client)
+        return cls(way, await arun(way, operations.get(sandbox_id)))
 
     @classmethod
     async def list(
         cls,
         *,
-        client: Client | None = None,
+        client: Way | None = None,
         state: str | Sequence[str] | None = None,
         include_stopped: bool = False,
         labels: Mapping[str, str] | None = None,
@@ -56,9 +60,9 @@ class AsyncSandbox(SandboxRecord):
         limit: int | None = None,
     ) -> Sandboxes:
         """Return the sandboxes that fit, newest first."""
-        client = client or cls.default_client()
+        way = cls._way(client)
         op = operations.listing(state=state, include_stopped=include_stopped, labels=labels, name=name, limit=limit)
-        return [cls(client, info) for info in await arun(client, op)]
+        return [cls(way, info) for info in await arun(way, op)]
 
     async def __aenter__(self) -> AsyncSandbox:
         return self
@@ -127,7 +131,7 @@ class AsyncSandbox(SandboxRecord):
         stdin: commands.Data | bool | None = None,
         pty: bool | Mapping[str, int] | None = None,
         timeout_ms: int | None = None,
-        output_encoding: str = "utf8",
+        output_encoding: str | None = None,
         trace_files: bool = False,
     ) -> AsyncProcess:
         """Start a process that lives on its own."""
@@ -172,6 +176,11 @@ class AsyncSandbox(SandboxRecord):
     def files(self) -> AsyncFiles:
         """Read, write and move files in it."""
         return AsyncFiles(self._client, self.id)
+
+    @property
+    def interpreter(self) -> AsyncInterpreter:
+        """Run cells of Python in it, whose variables stay."""
+        return AsyncInterpreter(self._client, self.id)
 
     @property
     def network(self) -> AsyncNetwork:
@@ -238,12 +247,45 @@ class AsyncSandbox(SandboxRecord):
         """Move the end of its time limit."""
         return await self._take(operations.change("extend", self.id, seconds=seconds))
 
+    async def set_retention(self, days: int | None, idempotency_key: str | None = None) -> AsyncSandbox:
+        """Delete it when it has been paused for so many days (1 to 365), None for never."""
+        return await self._take(operations.change("retention", self.id, days=days))
+
+    async def resize(
+        self,
+        *,
+        restart: bool = True,
+        vcpu: int | None = None,
+        memory_mib: int | None = None,
+        disk_mib: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncSandbox:
+        """Give it another size: it is stopped, and booted from its disk. Raises Unsupported where that is not kept."""
+        size = {"vcpu": vcpu, "memory_mib": memory_mib, "disk_mib": disk_mib}
+        return await self._take(operations.resize(self.id, restart, size))
+
+    async def switch_image(
+        self, image: str, *, keep: str = "workspace", idempotency_key: str | None = None
+    ) -> AsyncSandbox:
+        """Boot it from another image with its own /workspace; all else of its disk is that image's."""
+        return await self._take(operations.switch_image(self._client, self.id, image, keep))
+
+    def keep_alive(self, every_seconds: float = 60, margin_seconds: int = 600) -> keeping.Stop:
+        """Move its time limit, if it has one, so that `margin_seconds` are left, while the event loop runs.
+
+        Returns what ends that, as `stop_keep_alive` does, and as its end does.
+        """
+        self.stop_keep_alive()
+        self._keeping = keeping.in_task(self, every_seconds, margin_seconds)
+        return self._keeping
+
     async def update(self, idempotency_key: str | None = None, **settings: Any) -> AsyncSandbox:
         """Change its settings."""
         return await self._take(operations.update(self.id, settings))
 
     async def delete(self, idempotency_key: str | None = None) -> Record:
         """Remove it for good, running or not."""
+        self.stop_keep_alive()
         self.info = {**self.info, **await arun(self._client, operations.change("delete", self.id))}
         return self.info
 
@@ -289,7 +331,7 @@ class AsyncSandbox(SandboxRecord):
             "lease": lease,
         }  # fmt: skip
         infos = await arun(self._client, operations.fork(self._client, self.id, fields))
-        copies = [AsyncSandbox(self._client, info, ours=True) for info in infos]
+        copies = [type(self)(self._client, info, ours=True) for info in infos]
         return copies[0] if count is None else copies
 
     async def restore(self, snapshot: str | Mapping[str, Any], *, undo: bool = True) -> AsyncSandbox:
@@ -317,7 +359,10 @@ class AsyncSandbox(SandboxRecord):
         Returns the copy, which a `with` block of this one deletes too. Raises SandboxStopped when the copy died; then
         nothing has changed.
         """
-        info = await arun(self._client, undo.replace(self.id, copy.id))
+        return self._succeeded_by(await arun(self._client, undo.replace(self.id, copy.id)))
+
+    def _succeeded_by(self, info: Info) -> AsyncSandbox:
+        """Return the copy that has taken this one's place, which a `with` block of this one deletes from now on."""
         heir = self._heir = AsyncSandbox(self._client, info, ours=self._ours, keep=self._keep)
         return heir
 

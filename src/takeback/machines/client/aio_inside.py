@@ -12,7 +12,8 @@ from typing import Any
 from takeback.machines.client import commands, fileops
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import aitems, arun
-from takeback.machines.client.processes import ProcessRecord, Record, Records
+from takeback.machines.client.hosted import HostedFiles
+from takeback.machines.client.processes import ProcessRecord, Record, Records, as_bytes
 from takeback.machines.client.results import CommandResult, Event
 
 
@@ -27,13 +28,12 @@ class AsyncProcess(ProcessRecord):
         async for event in aitems(self._client, op):
             yield event
 
-    async def output_bytes(self, cursor: int = 0, *, timeout_seconds: float | None = None) -> AsyncIterator[bytes]:
-        """Give its output as bytes, both streams as they came."""
+    async def output_bytes(self, cursor: int = 0, *, timeout_seconds: float | None = None) -> AsyncIterator[Event]:
+        """Give the same events with `data` as bytes."""
         limit = None if timeout_seconds is None else int(timeout_seconds * 1000)
         op = commands.follow(self.sandbox_id, self.id, cursor=cursor, encoding="base64", timeout_ms=limit)
         async for event in aitems(self._client, op):
-            if "base64" in event:
-                yield base64.b64decode(event["base64"])
+            yield as_bytes(event)
 
     async def wait(self) -> CommandResult:
         """Return its result when it has ended."""
@@ -86,6 +86,7 @@ class AsyncTerminal:
         await self._process.write(data)
 
     async def resize(self, cols: int, rows: int) -> None:
+        """Tell the program the size of its terminal."""
         await self._process.resize(cols, rows)
 
     async def close(self) -> None:
@@ -99,7 +100,7 @@ class AsyncTerminal:
         await self.close()
 
 
-class AsyncFiles:
+class AsyncFiles(HostedFiles):
     """Read, write and move files in a sandbox."""
 
     def __init__(self, client: Client, sandbox_id: str) -> None:
@@ -119,7 +120,7 @@ class AsyncFiles:
         async for data in aitems(self._client, fileops.read_stream(self._id, path)):
             yield data
 
-    async def write(self, path: str, data: commands.Data, *, mode: int | str | None = None) -> Record:
+    async def write(self, path: str, data: commands.Data, mode: int | str | None = None) -> Record:
         """Replace a file at once, making its folders."""
         return await arun(self._client, fileops.write(self._id, path, data, mode))
 
@@ -127,17 +128,17 @@ class AsyncFiles:
         self,
         path: str = "/workspace",
         *,
-        depth: int = 1,
+        depth: int | None = None,
         glob: str | None = None,
-        hidden: bool = True,
+        hidden: bool | None = None,
         limit: int | None = None,
     ) -> Records:
         """Return the entries below a folder."""
         return await arun(self._client, fileops.listing(self._id, path, depth, glob, hidden, limit))
 
-    async def glob(self, pattern: str, path: str = "/workspace", *, limit: int | None = None) -> Records:
-        """Return the entries whose path below `path` fits; `**` stands for any folders."""
-        return await arun(self._client, fileops.listing(self._id, path, fileops.DEEP, pattern, True, limit))
+    async def glob(self, pattern: str, root: str = "/workspace", *, limit: int | None = None) -> Records:
+        """Return the entries whose path below `root` fits; `**` stands for any folders."""
+        return await arun(self._client, fileops.listing(self._id, root, fileops.DEEP, pattern, True, limit))
 
     async def stat(self, path: str) -> Record:
         """Return what a path is, `exists` first."""
@@ -147,16 +148,16 @@ class AsyncFiles:
         """Whether there is something at a path."""
         return bool((await self.stat(path))["exists"])
 
-    async def mkdir(self, path: str, *, parents: bool = True) -> None:
+    async def mkdir(self, path: str, parents: bool = True) -> None:
         """Make a folder; with `parents` one that is there already is no error."""
         await arun(self._client, fileops.simple("mkdir", self._id, path, parents=parents))
 
-    async def remove(self, path: str, *, recursive: bool = False) -> bool:
+    async def remove(self, path: str, recursive: bool = False) -> bool:
         """Remove a file or folder, and return whether there was one."""
         answer = await arun(self._client, fileops.simple("remove", self._id, path, recursive=recursive))
         return bool(answer["removed"])
 
-    async def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
+    async def rename(self, source: str, target: str, overwrite: bool = False) -> None:
         """Move a file or folder. Raises FileExists without `overwrite`."""
         target = fileops.absolute(target)
         await arun(self._client, fileops.simple("rename", self._id, source, to=target, overwrite=overwrite))
@@ -165,18 +166,28 @@ class AsyncFiles:
         """Set the mode of a file or folder."""
         await arun(self._client, fileops.simple("chmod", self._id, path, mode=fileops.as_mode(mode)))
 
-    async def upload(self, source: fileops.Local, path: str) -> None:
+    async def upload(self, local_path: fileops.Local, remote_path: str, *, user: str = "sandbox") -> None:
         """Copy a file or a whole folder of this machine into the sandbox."""
-        await arun(self._client, fileops.upload(self._id, source, path))
+        await arun(self._client, fileops.upload(self._id, local_path, remote_path, user))
 
-    async def download(self, path: str, target: fileops.Local) -> None:
+    async def download(self, remote_path: str, local_path: fileops.Local, *, user: str = "sandbox") -> None:
         """Copy a file or a whole folder of the sandbox to this machine."""
-        await arun(self._client, fileops.download(self._id, path, target))
+        await arun(self._client, fileops.download(self._id, remote_path, local_path, user))
 
-    async def archive(self, path: str, *, exclude: Sequence[str] = ()) -> bytes:
-        """Return a folder as a tar stream."""
-        return await arun(self._client, fileops.archive(self._id, path, exclude))
+    async def archive(
+        self, path: str, *, gzip: bool = True, user: str = "sandbox", exclude: Sequence[str] | None = None
+    ) -> bytes:
+        """Return a folder as a tar stream, compressed unless `gzip` is False; names that fit `exclude` are left out."""
+        return await arun(self._client, fileops.archive(self._id, path, gzip, user, exclude))
 
-    async def unarchive(self, path: str, data: bytes) -> None:
-        """Unpack a tar stream below a folder."""
-        await arun(self._client, fileops.unarchive(self._id, path, data))
+    async def unarchive(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        gzip: bool | None = None,
+        user: str = "sandbox",
+        idempotency_key: str | None = None,
+    ) -> None:
+        """Unpack a tar stream, compressed or not, below a folder."""
+        await arun(self._client, fileops.unarchive(self._id, path, data, gzip, user))

@@ -76,6 +76,7 @@ class AsyncPreviews:
         ttl_seconds: int | None = None,
         expires_at: str | None = None,
         embed_origins: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
     ) -> Record:
         """Give a port inside a URL that this machine reaches; what else can be said has no meaning here."""
         return await arun(self._client, networking.preview("preview-create", self._sandbox, port))
@@ -84,9 +85,13 @@ class AsyncPreviews:
         """Return all of them."""
         return await arun(self._client, networking.previews(self._sandbox))
 
-    async def get(self, port: int) -> Record:
+    async def get(self, port: int, *, ttl_seconds: int | None = None, expires_at: str | None = None) -> Record:
         """Return the one of a port. Raises InvalidRequest."""
         return await arun(self._client, networking.preview("preview-get", self._sandbox, port))
+
+    async def rotate(self, port: int) -> Record:
+        """Return the one of a port as it is: only this machine reaches it, so there is no token to change."""
+        return await self.get(port)
 
     async def delete(self, port: int) -> Record:
         """Let its URL end."""
@@ -112,6 +117,11 @@ class AsyncPortForward:
         with suppress(TakebackError):  # then it is over
             await anext(self._steps, None)
         await self._steps.aclose()
+
+    async def wait(self) -> None:
+        """Return when it has ended by itself: the sandbox was deleted, or its keeper is gone."""
+        self._hold.waits = True
+        await anext(self._steps, None)
 
     async def __aenter__(self) -> AsyncPortForward:
         return self

@@ -112,6 +112,15 @@ def follow(
     yield from _follow(request, None, _give, encoding=encoding)
 
 
+def follow_into(
+    sandbox: str, process: str, sink: Callable[[Event], Op[None]], *, cursor: int, timeout_ms: int | None
+) -> Op[Event]:
+    """Give the events of a process to `sink` and return the last one; its state is `running` when the time is over."""
+    request = {"op": "follow", "sandbox": sandbox, "process": process, "cursor": cursor, "timeout_ms": timeout_ms}
+    end = yield from _follow(request, None, sink)
+    return end
+
+
 def wait(sandbox: str, process: str) -> Op[CommandResult]:
     """Return the result of a process when it has ended, with what is still kept of its output."""
     collected = Collected(_LARGE)
@@ -225,18 +234,18 @@ def spawn(
     stdin: Data | bool | None = None,
     pty: bool | Mapping[str, int] | None = None,
     timeout_ms: int | None = None,
-    output_encoding: str = "utf8",
+    output_encoding: str | None = None,
     **where: Any,
 ) -> Op[dict[str, Any]]:
     """Start a process and return its record; given `stdin` is written and closed. Raises InvalidRequest."""
-    if output_encoding not in ("utf8", "base64"):
+    if output_encoding not in (None, "utf8", "base64"):
         raise InvalidRequest(detail=f"output_encoding {output_encoding!r}", next='it is "utf8" or "base64"')
     size = {"cols": 80, "rows": 24, **(pty if isinstance(pty, Mapping) else {})} if pty else None
     # "pipe" as the hosted service spells it: left open for `write`, as it is unless something else was said.
     given = stdin if isinstance(stdin, bytes | bytearray | memoryview | str) and stdin != "pipe" else None
     request = command_request(
-        "spawn", sandbox, command, timeout_ms=timeout_ms, pty=size, stdin=stdin is not False, encoding=output_encoding,
-        **where,
+        "spawn", sandbox, command, timeout_ms=timeout_ms, pty=size, stdin=stdin is not False,
+        encoding=output_encoding or "utf8", **where,
     )  # fmt: skip
     record: dict[str, Any] = yield from ask(request)
     if given is not None:

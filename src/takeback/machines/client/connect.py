@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from takeback._version import VERSION
 from takeback.errors import KeeperFailed
@@ -29,6 +29,13 @@ _AGAIN_SECONDS = 0.01
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 Prepare = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class Way(Protocol):
+    """What `client=` may be: a Client, or a Runtime with one."""
+
+    @property
+    def client(self) -> Client: ...
 
 
 class Client:
@@ -59,6 +66,11 @@ class Client:
         self.environ = dict(environ or {})
         self.platform = platform  # how a keeper that is started here has programs run; empty: as its engine finds best
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
+
+    @property
+    def client(self) -> Client:
+        """Itself, so that what has a client can stand for it."""
+        return self
 
     def signed(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request with what lets the keeper judge whether it understands it."""

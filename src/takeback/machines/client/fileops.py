@@ -6,10 +6,12 @@ Does not cover: how they look to the caller (`files`, `aio`).
 from __future__ import annotations
 
 import fnmatch
+import gzip
 import io
 import os
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +25,8 @@ from takeback.machines.client.unpacking import unpack
 Sink = Callable[[bytes], Any]
 Local = str | os.PathLike[str]
 DEEP = 64
+_USER = "sandbox"
+_QUICK = 1  # of gzip: it travels within this machine
 
 
 def absolute(path: str) -> str:
@@ -54,15 +58,15 @@ def write(sandbox: str, path: str, data: Data, mode: int | str | None) -> Op[dic
 
 
 def listing(
-    sandbox: str, path: str, depth: int, glob: str | None, hidden: bool, limit: int | None
+    sandbox: str, path: str, depth: int | None, glob: str | None, hidden: bool | None, limit: int | None
 ) -> Op[list[dict[str, Any]]]:
     """Return the entries below a folder, sorted by name within each, parents first."""
-    entries: list[dict[str, Any]] = yield from ask(_request("list", sandbox, path, depth=depth))
+    entries: list[dict[str, Any]] = yield from ask(_request("list", sandbox, path, depth=1 if depth is None else depth))
     top = path.rstrip("/") + "/"
     found = [
         entry
         for entry in entries
-        if (hidden or not any(part.startswith(".") for part in entry["path"].removeprefix(top).split("/")))
+        if (hidden is not False or not any(part.startswith(".") for part in entry["path"].removeprefix(top).split("/")))
         and (glob is None or matches(entry["path"].removeprefix(top), glob))
     ]
     return found if limit is None else found[:limit]
@@ -83,10 +87,10 @@ def _parts(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and _parts(names[1:], patterns[1:])
 
 
-def stat(sandbox: str, path: str) -> Op[dict[str, Any]]:
+def stat(sandbox: str, path: str, user: str = _USER) -> Op[dict[str, Any]]:
     """Return what a path is; `{"exists": False}` when there is nothing."""
     try:
-        answer: dict[str, Any] = yield from ask(_request("stat", sandbox, path))
+        answer: dict[str, Any] = yield from ask(_request("stat", sandbox, path, user=user))
     except FileNotFound:
         return {"exists": False}
     return {"exists": True, **answer}
@@ -98,16 +102,16 @@ def simple(op: str, sandbox: str, path: str, **fields: Any) -> Op[Any]:
     return answer
 
 
-def download(sandbox: str, path: str, to: Local) -> Op[None]:
+def download(sandbox: str, path: str, to: Local, user: str) -> Op[None]:
     """Copy a file or a whole folder out of the sandbox; a file appears whole or not at all."""
     target = Path(to)
-    found = yield from stat(sandbox, path)
+    found = yield from stat(sandbox, path, user)
     if not found["exists"]:
         raise FileNotFound(path=path)
     if found["type"] == "directory":
         # To disk and not to memory: a folder may be of any size.
         with tempfile.TemporaryFile() as held:
-            yield from _receive(_request("pack", sandbox, path), lambda data: _put(held, data))
+            yield from _receive(_request("pack", sandbox, path, user=user), lambda data: _put(held, data))
             held.seek(0)
             yield Run(unpack, (held, target), blocking=True)
         return
@@ -119,7 +123,7 @@ def download(sandbox: str, path: str, to: Local) -> Op[None]:
         raise CannotWrite(path=target, why=error.strerror, next="make its folder first") from error
     try:
         with os.fdopen(fd, "wb") as file:
-            yield from _receive(_request("read", sandbox, path), lambda data: _put(file, data))
+            yield from _receive(_request("read", sandbox, path, user=user), lambda data: _put(file, data))
             mask = os.umask(0o077)
             os.umask(mask)
             os.fchmod(file.fileno(), int(found["mode"], 8) & 0o777 & ~mask)
@@ -129,35 +133,44 @@ def download(sandbox: str, path: str, to: Local) -> Op[None]:
         raise
 
 
-def upload(sandbox: str, source: Local, path: str) -> Op[None]:
+def upload(sandbox: str, source: Local, path: str, user: str) -> Op[None]:
     """Copy a file or a whole folder into the sandbox."""
     try:
         if os.path.isdir(source):
             with tempfile.TemporaryFile() as held:
                 yield Run(_pack, (source, held), blocking=True)
-                yield from begin(_request("unpack", sandbox, path))
+                yield from begin(_request("unpack", sandbox, path, user=user))
                 held.seek(0)
                 yield from _send_file(held)
             return
         with open(source, "rb") as file:
             status = os.fstat(file.fileno())
             mode = f"{status.st_mode & 0o777:o}"
-            yield from begin(_request("write", sandbox, path, size=status.st_size, mode=mode))
+            yield from begin(_request("write", sandbox, path, size=status.st_size, mode=mode, user=user))
             yield from _send_file(file)
     except OSError as error:
         raise CannotRead(path=source, why=error.strerror) from error
 
 
-def archive(sandbox: str, path: str, exclude: Sequence[str]) -> Op[bytes]:
-    """Return a folder as an uncompressed tar stream."""
+def archive(sandbox: str, path: str, compressed: bool, user: str, exclude: Sequence[str] | None) -> Op[bytes]:
+    """Return a folder as a tar stream."""
     whole = bytearray()
-    yield from _receive(_request("pack", sandbox, path, exclude=list(exclude)), lambda data: _add(whole, data))
-    return bytes(whole)
+    request = _request("pack", sandbox, path, exclude=list(exclude or ()), user=user)
+    yield from _receive(request, lambda data: _add(whole, data))
+    if not compressed:
+        return bytes(whole)
+    packed: bytes = yield Run(gzip.compress, (bytes(whole), _QUICK), blocking=True)
+    return packed
 
 
-def unarchive(sandbox: str, path: str, data: bytes) -> Op[None]:
-    """Unpack a tar stream below a folder; nothing is ever written outside it."""
-    yield from begin(_request("unpack", sandbox, path))
+def unarchive(sandbox: str, path: str, data: bytes, compressed: bool | None, user: str) -> Op[None]:
+    """Unpack a tar stream below a folder; nothing is ever written outside it. Raises InvalidRequest for no gzip."""
+    if compressed or (compressed is None and data[:2] == b"\x1f\x8b"):
+        try:
+            data = yield Run(gzip.decompress, (data,), blocking=True)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidRequest(detail=f"the archive is no gzip: {error}", next="leave `gzip` out") from error
+    yield from begin(_request("unpack", sandbox, path, user=user))
     yield from send_all(data)
     document((yield RECEIVE), "unpack")
 

@@ -76,6 +76,7 @@ class Previews:
         ttl_seconds: int | None = None,
         expires_at: str | None = None,
         embed_origins: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
     ) -> Record:
         """Give a port inside a URL that this machine reaches; what else can be said has no meaning here."""
         return run(self._client, networking.preview("preview-create", self._sandbox, port))
@@ -84,9 +85,13 @@ class Previews:
         """Return all of them."""
         return run(self._client, networking.previews(self._sandbox))
 
-    def get(self, port: int) -> Record:
+    def get(self, port: int, *, ttl_seconds: int | None = None, expires_at: str | None = None) -> Record:
         """Return the one of a port. Raises InvalidRequest."""
         return run(self._client, networking.preview("preview-get", self._sandbox, port))
+
+    def rotate(self, port: int) -> Record:
+        """Return the one of a port as it is: only this machine reaches it, so there is no token to change."""
+        return self.get(port)
 
     def delete(self, port: int) -> Record:
         """Let its URL end."""

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from takeback.errors import SandboxNotFound
+from takeback.errors import InvalidRequest, TakebackError
 from takeback.machines.client import networking
 from takeback.machines.client.connect import Client
 from takeback.machines.client.steps import Op, Run, ask
@@ -138,6 +138,24 @@ def update(sandbox: str, settings: Mapping[str, Any]) -> Op[Info]:
     return info
 
 
+def resize(sandbox: str, restart: bool, size: Mapping[str, int | None]) -> Op[Info]:
+    """Give a sandbox another size and boot it from its disk. Raises InvalidRequest, Unsupported."""
+    fields = {name: value for name, value in size.items() if value is not None}
+    info: Info = yield from ask({"op": "reshape", "sandbox": sandbox, "restart": restart, "fields": fields})
+    return info
+
+
+def switch_image(client: Client, sandbox: str, image: str, keep: str) -> Op[Info]:
+    """Boot a sandbox from another image with its own /workspace. Raises UnknownImage, InvalidRequest."""
+    if keep != "workspace":
+        raise InvalidRequest(detail=f"keep={keep!r}", next='only keep="workspace" is possible')
+    fields: Mapping[str, Any] = {"image": image}
+    if client.prepare is not None:
+        fields = yield Run(client.prepare, (fields,), blocking=True)
+    info: Info = yield from ask({"op": "switch-image", "sandbox": sandbox, "fields": dict(fields)})
+    return info
+
+
 def wait_for(sandbox: str, state: str, timeout_seconds: float) -> Op[Info]:
     """Return the record when the state is reached, can no longer be, or the time is over."""
     info: Info = yield from ask({"op": "wait-for", "sandbox": sandbox, "state": state, "seconds": timeout_seconds})
@@ -146,6 +164,7 @@ def wait_for(sandbox: str, state: str, timeout_seconds: float) -> Op[Info]:
 
 def snapshot(sandbox: str, fields: Mapping[str, Any]) -> Op[Info]:
     """Save a sandbox and return the snapshot's record. Raises CannotSave; then it goes on as before."""
+    _known(fields, ("name", "labels", "retention_days", "mode", "idempotency_key", "timeout_seconds"))
     sent = {name: value for name, value in fields.items() if value is not None}
     record: Info = yield from ask({"op": "snapshot", "sandbox": sandbox, "fields": sent})
     return record
@@ -170,6 +189,14 @@ def snapshots(
     return records
 
 
+def update_snapshot(snapshot_id: str, if_labels: Mapping[str, str] | None, fields: Mapping[str, Any]) -> Op[Info]:
+    """Change a snapshot, with `if_labels` only when its labels are these. Raises FenceConflict, TypeError."""
+    _known(fields, ("name", "labels", "retention_days"))
+    fence = None if if_labels is None else dict(if_labels)
+    record = yield from on_snapshot("snapshot-update", snapshot_id, fields=dict(fields), if_labels=fence)
+    return record
+
+
 def on_snapshot(op: str, snapshot_id: str, **fields: Any) -> Op[Info]:
     """Get, update or delete a snapshot."""
     record: Info = yield from ask({"op": op, "snapshot": snapshot_id, **fields})
@@ -182,13 +209,22 @@ def processes(sandbox: str) -> Op[list[dict[str, Any]]]:
     return records
 
 
-def delete_all(sandboxes: Sequence[str]) -> Op[None]:
-    """Delete each; one that is gone already is no trouble."""
-    for sandbox in sandboxes:
+def each_labelled(op: str, labels: Mapping[str, str]) -> Op[tuple[list[str], list[Info]]]:
+    """Stop or delete every sandbox with all these labels; return the ids, and {"id", "error"} of those that failed.
+
+    At least one label must be named, so that no single call ends everything. Raises InvalidRequest.
+    """
+    if not labels:
+        raise InvalidRequest(detail=f"{op}_all without a label", next=f"{op} one by its id, or name the labels")
+    done: list[str] = []
+    failed: list[Info] = []
+    for info in (yield from listing(labels=labels, include_stopped=op == "delete")):
         try:
-            yield from change("delete", sandbox)
-        except SandboxNotFound:
-            continue
+            yield from change(op, info["id"])
+            done.append(info["id"])
+        except TakebackError as error:
+            failed.append({"id": info["id"], "error": error})
+    return done, failed
 
 
 def _known(fields: Mapping[str, Any], names: Any) -> None:

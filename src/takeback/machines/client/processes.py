@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from takeback.machines.client import commands
 from takeback.machines.client.connect import Client
 from takeback.machines.client.drivers import items, run
+from takeback.machines.client.hosted import not_here
 from takeback.machines.client.results import CommandResult, Event
 
 Record = dict[str, Any]
@@ -52,6 +53,10 @@ class ProcessRecord:
     def out_of_memory(self) -> dict[str, Any] | None:
         return self.info.get("outOfMemory")
 
+    def files(self) -> NoReturn:
+        """Raise Unsupported: which files a process reads and writes is not traced here."""
+        raise not_here("Process.files", "Sandbox.diff tells which files changed")
+
     def _ended(self, result: CommandResult) -> None:
         state = "timed_out" if result.timed_out else "killed" if (result.exit_code or 0) > 128 else "exited"
         self.info = {**self.info, "state": state, "exitCode": result.exit_code}
@@ -74,13 +79,12 @@ class Process(ProcessRecord):
         op = commands.follow(self.sandbox_id, self.id, cursor=cursor, encoding=encoding, timeout_ms=limit)
         yield from items(self._client, op)
 
-    def output_bytes(self, cursor: int = 0, *, timeout_seconds: float | None = None) -> Iterator[bytes]:
-        """Give its output as bytes, both streams as they came."""
+    def output_bytes(self, cursor: int = 0, *, timeout_seconds: float | None = None) -> Iterator[Event]:
+        """Give the same events with `data` as bytes."""
         limit = None if timeout_seconds is None else int(timeout_seconds * 1000)
         op = commands.follow(self.sandbox_id, self.id, cursor=cursor, encoding="base64", timeout_ms=limit)
         for event in items(self._client, op):
-            if "base64" in event:
-                yield base64.b64decode(event["base64"])
+            yield as_bytes(event)
 
     def wait(self) -> CommandResult:
         """Return its result when it has ended."""
@@ -104,6 +108,13 @@ class Process(ProcessRecord):
         """Ask what it is doing and return its record."""
         self.info = run(self._client, commands.control("process", self.sandbox_id, self.id))
         return self.info
+
+
+def as_bytes(event: Event) -> Event:
+    """Return an event of output with its bytes, another as it is."""
+    if "base64" not in event:
+        return event
+    return {"type": event["type"], "offset": event["offset"], "data": base64.b64decode(event["base64"])}
 
 
 class Terminal:
@@ -134,6 +145,7 @@ class Terminal:
         self._process.write(data)
 
     def resize(self, cols: int, rows: int) -> None:
+        """Tell the program the size of its terminal."""
         self._process.resize(cols, rows)
 
     def close(self) -> None:

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 from takeback.errors import FileNotFound, InvalidRequest, NotPaused, StartFailed, TakebackError, TerminalRefused
-from takeback.machines.client import commands, operations, undo
-from takeback.machines.client.connect import Client
+from takeback.machines.client import commands, keeping, operations, undo
+from takeback.machines.client.connect import Client, Way
 from takeback.machines.client.drivers import items, run
+from takeback.machines.client.faces import BLOCKING, Face
 from takeback.machines.client.files import Files
+from takeback.machines.client.hosted import HostedParts
+from takeback.machines.client.interpreter import Interpreter
 from takeback.machines.client.network import Network, PortForward, Previews, forward_port
 from takeback.machines.client.operations import CreateFields, Info, Wishes
 from takeback.machines.client.processes import Process, Records, Terminal
@@ -21,8 +24,10 @@ from takeback.machines.client.steps import Op
 from takeback.machines.cost import Prices
 
 
-class SandboxRecord:
+class SandboxRecord(HostedParts):
     """What is known of a sandbox; `refresh` asks anew."""
+
+    _face: ClassVar[Face]
 
     # Set by takeback.sandboxes, the one place that reads settings.
     default_client: ClassVar[Callable[[], Client]]
@@ -32,7 +37,13 @@ class SandboxRecord:
         self._ours = ours and not info.get("reused", False)
         self._keep = keep
         self._heir: Any = None  # the one that took its place
+        self._keeping: keeping.Stop | None = None
         self.info = info
+
+    @classmethod
+    def _way(cls, client: Way | None) -> Client:
+        """Return the client that is meant: of a Runtime its own, of None this user's."""
+        return (client or cls.default_client()).client
 
     @property
     def id(self) -> str:
@@ -48,6 +59,12 @@ class SandboxRecord:
         """The copy that took its place by `replace_with`, if one did."""
         return self._heir
 
+    def stop_keep_alive(self) -> None:
+        """End what `keep_alive` began, if it did."""
+        if self._keeping is not None:
+            self._keeping()
+            self._keeping = None
+
     def __repr__(self) -> str:
         name = f" {self.info['name']!r}" if self.info.get("name") else ""
         return f"<{type(self).__name__} {self.id}{name} {self.state}>"
@@ -56,35 +73,37 @@ class SandboxRecord:
 class Sandbox(SandboxRecord):
     """A sandbox: `with Sandbox.create() as sbx: sbx.exec("make test")` makes one and deletes it at the end."""
 
+    _face = BLOCKING
+
     # -- finding ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, *, client: Client | None = None, **fields: Unpack[CreateFields]) -> Sandbox:
+    def create(cls, *, client: Way | None = None, **fields: Unpack[CreateFields]) -> Sandbox:
         """Make a sandbox and start it. What is missing on this machine is set up first.
 
         Raises NameTaken, UnknownImage, InvalidRequest, StartFailed, KeeperFailed.
         """
-        client = client or cls.default_client()
-        info = run(client, operations.create(client, fields))
-        return cls(client, info, ours=True, keep=bool(fields.get("keep")))
+        way = cls._way(client)
+        info = run(way, operations.create(way, fields))
+        return cls(way, info, ours=True, keep=bool(fields.get("keep")))
 
     @classmethod
-    def get_or_create(cls, name: str, *, client: Client | None = None, **fields: Unpack[Wishes]) -> Sandbox:
+    def get_or_create(cls, name: str, *, client: Way | None = None, **fields: Unpack[Wishes]) -> Sandbox:
         """Return the living sandbox of that name, woken when it was paused, or make it."""
         wanted: CreateFields = {**fields, "name": name, "get_or_create": True}
         return cls.create(client=client, **wanted)
 
     @classmethod
-    def connect(cls, sandbox_id: str, *, client: Client | None = None) -> Sandbox:
+    def connect(cls, sandbox_id: str, *, client: Way | None = None) -> Sandbox:
         """Return a sandbox by its id. Raises SandboxNotFound."""
-        client = client or cls.default_client()
-        return cls(client, run(client, operations.get(sandbox_id)))
+        way = cls._way(client)
+        return cls(way, run(way, operations.get(sandbox_id)))
 
     @classmethod
     def list(
         cls,
         *,
-        client: Client | None = None,
+        client: Way | None = None,
         state: str | Sequence[str] | None = None,
         include_stopped: bool = False,
         labels: Mapping[str, str] | None = None,
@@ -92,9 +111,9 @@ class Sandbox(SandboxRecord):
         limit: int | None = None,
     ) -> Sandboxes:
         """Return the sandboxes that fit, newest first; stopped ones whose disk is gone only with `include_stopped`."""
-        client = client or cls.default_client()
+        way = cls._way(client)
         op = operations.listing(state=state, include_stopped=include_stopped, labels=labels, name=name, limit=limit)
-        return [cls(client, info) for info in run(client, op)]
+        return [cls(way, info) for info in run(way, op)]
 
     def __enter__(self) -> Sandbox:
         return self
@@ -169,7 +188,7 @@ class Sandbox(SandboxRecord):
         stdin: commands.Data | bool | None = None,
         pty: bool | Mapping[str, int] | None = None,
         timeout_ms: int | None = None,
-        output_encoding: str = "utf8",
+        output_encoding: str | None = None,
         trace_files: bool = False,
     ) -> Process:
         """Start a process that lives on its own; stdin stays open for `write` unless `stdin` gives it or is False."""
@@ -212,6 +231,11 @@ class Sandbox(SandboxRecord):
     def files(self) -> Files:
         """Read, write and move files in it."""
         return Files(self._client, self.id)
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """Run cells of Python in it, whose variables stay."""
+        return Interpreter(self._client, self.id)
 
     @property
     def network(self) -> Network:
@@ -281,12 +305,43 @@ class Sandbox(SandboxRecord):
         """Move the end of its time limit; without one nothing changes."""
         return self._take(operations.change("extend", self.id, seconds=seconds))
 
+    def set_retention(self, days: int | None, idempotency_key: str | None = None) -> Sandbox:
+        """Delete it when it has been paused for so many days (1 to 365), None for never."""
+        return self._take(operations.change("retention", self.id, days=days))
+
+    def resize(
+        self,
+        *,
+        restart: bool = True,
+        vcpu: int | None = None,
+        memory_mib: int | None = None,
+        disk_mib: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Sandbox:
+        """Give it another size: it is stopped, and booted from its disk. Raises Unsupported where that is not kept."""
+        size = {"vcpu": vcpu, "memory_mib": memory_mib, "disk_mib": disk_mib}
+        return self._take(operations.resize(self.id, restart, size))
+
+    def switch_image(self, image: str, *, keep: str = "workspace", idempotency_key: str | None = None) -> Sandbox:
+        """Boot it from another image with its own /workspace; all else of its disk is that image's."""
+        return self._take(operations.switch_image(self._client, self.id, image, keep))
+
+    def keep_alive(self, every_seconds: float = 60, margin_seconds: int = 600) -> keeping.Stop:
+        """Move its time limit, if it has one, so that `margin_seconds` are left, while this program lives.
+
+        Returns what ends that, as `stop_keep_alive` does, and as its end does.
+        """
+        self.stop_keep_alive()
+        self._keeping = keeping.in_thread(self, every_seconds, margin_seconds)
+        return self._keeping
+
     def update(self, idempotency_key: str | None = None, **settings: Any) -> Sandbox:
         """Change name, labels, env, auto_wake, user, idle_pause_seconds, persistent, timeout_seconds or on_timeout."""
         return self._take(operations.update(self.id, settings))
 
     def delete(self, idempotency_key: str | None = None) -> dict[str, Any]:
         """Remove it for good, running or not. Deleting it again gives the same answer."""
+        self.stop_keep_alive()
         self.info = {**self.info, **run(self._client, operations.change("delete", self.id))}
         return self.info
 
@@ -332,7 +387,7 @@ class Sandbox(SandboxRecord):
             "lease": lease,
         }  # fmt: skip
         infos = run(self._client, operations.fork(self._client, self.id, fields))
-        copies = [Sandbox(self._client, info, ours=True) for info in infos]
+        copies = [type(self)(self._client, info, ours=True) for info in infos]
         return copies[0] if count is None else copies
 
     def restore(self, snapshot: str | Mapping[str, Any], *, undo: bool = True) -> Sandbox:

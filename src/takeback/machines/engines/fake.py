@@ -81,7 +81,7 @@ class Fake:
         finally:
             if before is State.RUNNING:
                 self.resume(machine)
-        text = json.dumps({"spec": self._spec(machine), "engine": f"{NAME} {VERSION}"})
+        text = json.dumps({"spec": self._spec(machine, sized=memory), "sized": memory, "engine": f"{NAME} {VERSION}"})
         atomic.write_bytes(into / _SNAP, text.encode())
         return self.saved(into)
 
@@ -91,7 +91,7 @@ class Fake:
             return None
         ending.kill_exactly([main, *(ending.below(main.pid) if main.alive() else ())], _END)
         (machine.folder / _DISK).rename(into / _DISK)
-        text = json.dumps({"spec": self._spec(machine), "engine": f"{NAME} {VERSION}"})
+        text = json.dumps({"spec": self._spec(machine, sized=False), "sized": False, "engine": f"{NAME} {VERSION}"})
         atomic.write_bytes(into / _SNAP, text.encode())
         return self.saved(into)
 
@@ -120,10 +120,11 @@ class Fake:
 
     def restore(self, machine: Machine, saved: Saved) -> None:
         try:
-            spec = json.loads((saved.folder / _SNAP).read_bytes())["spec"]
+            head = json.loads((saved.folder / _SNAP).read_bytes())
+            spec, sized = head["spec"], head["sized"]
         except (OSError, ValueError, KeyError) as error:
             raise SnapshotDamaged(snapshot=saved.folder.name, why=repr(error)) from error
-        if spec != self._spec(machine):
+        if spec != self._spec(machine, sized=sized):
             raise SnapshotMismatch(snapshot=saved.folder.name, why="another spec", next="restore it with its own")
         if not (saved.folder / _DISK).is_dir():
             raise SnapshotDamaged(snapshot=saved.folder.name, why="its files are gone")
@@ -181,8 +182,8 @@ class Fake:
             raise MachineGone(id=machine.id, why="its process ended")
         return state
 
-    def _spec(self, machine: Machine) -> list[str]:
-        spec = machine.spec
+    def _spec(self, machine: Machine, *, sized: bool) -> list[str]:
+        spec = machine.spec if sized else replace(machine.spec, vcpu=0, memory_mib=0, disk_mib=0)
         return [os.fspath(spec.base), os.fspath(spec.supervisor), spec.disk, repr(replace(spec, hostname=""))]
 
     def _note(self, machine: Machine, main: proc.ProcessId, state: State) -> None:

@@ -30,6 +30,7 @@ from takeback.machines.keeper import (
     networks,
     previews,
     processes,
+    reshaping,
     sandboxes,
     snapshots,
     stored,
@@ -55,6 +56,7 @@ OPERATIONS = {
     **networks.OPERATIONS,
     **forwarding.OPERATIONS,
     **previews.OPERATIONS,
+    **reshaping.OPERATIONS,
 }
 
 

@@ -53,11 +53,9 @@ def new_record(
     `base` and `supervisor` come from the caller's set-up. Raises InvalidRequest without them.
     """
     given = dict(fields)
-    base = given.pop("base", None)
-    supervisor = given.pop("supervisor", None)
-    if not isinstance(base, Mapping) or not supervisor:
-        raise InvalidRequest(detail="a create without an image's root", next="`takeback setup` makes the default one")
-    root = _base(base)
+    root = base_of(given)
+    given.pop("base")
+    supervisor = given.pop("supervisor")
     disk = given.pop("disk", None) or (DiskKind.MEMORY.value if root.live else _default_disk(engine))
     if root.live and disk != DiskKind.MEMORY.value:
         raise InvalidRequest(
@@ -83,7 +81,11 @@ def _default_disk(engine: Engine) -> str:
     return DiskKind.MEMORY.value if unable else DiskKind.LAYERS.value
 
 
-def _base(given: Mapping[str, Any]) -> Base:
+def base_of(fields: Mapping[str, Any]) -> Base:
+    """Return the image in the fields that a set-up completed. Raises InvalidRequest without it."""
+    given = fields.get("base")
+    if not isinstance(given, Mapping) or not fields.get("supervisor"):
+        raise InvalidRequest(detail="a create without an image's root", next="`takeback setup` makes the default one")
     account = dict(given["account"])
     account["groups"] = tuple(account.get("groups", ()))
     return Base(

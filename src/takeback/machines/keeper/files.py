@@ -48,7 +48,7 @@ async def _run(call: Call, op: str, *words: str, reads: bool = False, writes: bo
     """Run one file operation; `reads` gives it what the caller sends, `writes` passes its output on."""
     async with call.using() as life:
         link = await life.link()
-        account = programs.account_of(life.record, None)
+        account = programs.account_of(life.record, call.request.get("user"))
         command = Command(
             argv=[programs.FILES, "file", op, *words], uid=account.uid, gid=account.gid,
             groups=account.groups or (account.gid,), stdin=reads,
@@ -59,7 +59,7 @@ async def _run(call: Call, op: str, *words: str, reads: bool = False, writes: bo
         try:
             if reads:
                 feeding = asyncio.get_running_loop().create_task(_feed(call.line, link, started.id))
-            answer, said, ended = await _answer(started.output, call.line if writes else None)
+            answer, said, ended = await gathered(started.output, call.line if writes else None)
         except asyncio.CancelledError:
             # The caller has gone; what is half written has a temporary name.
             call.keeper.background(_kill(link, started.id))
@@ -79,13 +79,13 @@ async def answer_of(link: Link, command: Command) -> tuple[bytes, bytes, Ended]:
     started = await link.spawn(command)
     assert started.output is not None
     try:
-        return await _answer(started.output, None)
+        return await gathered(started.output, None)
     finally:
         started.output.close()
         await _forget(link, started.id)
 
 
-async def _answer(output: Following, line: Line | None) -> tuple[bytes, bytes, Ended]:
+async def gathered(output: Following, line: Line | None) -> tuple[bytes, bytes, Ended]:
     """Return what the program answered (or pass it on), what it complained of, and its end."""
     answer, said = bytearray(), bytearray()
     async for told in output:

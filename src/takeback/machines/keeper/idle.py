@@ -29,6 +29,8 @@ def due(record: SandboxRecord, busy: int, active_ns: int, now_ns: int) -> str:
         return "delete"
     if record.state not in (SandboxState.RUNNING, SandboxState.PAUSED):
         return ""
+    if record.paused_until_ns and now_ns >= record.paused_until_ns:
+        return "delete"
     if record.lease_ns and now_ns >= record.lease_ns:
         if record.on_lease_end != "pause" or record.state == SandboxState.RUNNING:
             return record.on_lease_end

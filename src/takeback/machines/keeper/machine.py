@@ -298,7 +298,22 @@ class Life:
             await self._boot_from(saved)
 
     async def replace(self, saved: Saved, snapshot_id: str) -> Machine:
-        """Put it to a snapshot; return the machine it was, still to be removed.
+        """Put it to a snapshot; return the machine it was, still to be removed."""
+        return await self._succeed(
+            lambda fresh: self.engine.restore(fresh, saved), last_snapshot=snapshot_id, born_of=snapshot_id
+        )
+
+    async def reboot(self, fill: Callable[[Link, Link], Awaitable[None]], **changes: Any) -> Machine:
+        """Boot it anew with changes of its record, filled from what it was; return that, still to be removed."""
+        return await self._succeed(self.engine.start, fill, **changes)
+
+    async def _succeed(
+        self,
+        how: Callable[[Machine], None],
+        fill: Callable[[Link, Link], Awaitable[None]] | None = None,
+        **changes: Any,
+    ) -> Machine:
+        """Let another machine take its place, and return the one it was.
 
         The replacement answers before the old one is given up; when it does not, the old one goes on as it is. One that
         had ended runs again; its kept disk is given up.
@@ -307,41 +322,49 @@ class Life:
             if self.deleted or self.record.state not in (*_LIVES, SandboxState.STOPPED):
                 raise self.stopped()
             record = replace(
-                self.record,
-                incarnation=uuid.uuid4().hex,
-                generation=self.record.generation + 1,
-                last_snapshot=snapshot_id,
-                born_of=snapshot_id,
+                self.record, incarnation=uuid.uuid4().hex, generation=self.record.generation + 1, **changes
             )
             fresh = machine_of(record, self._registry.folder(record.id))
             try:
-                link = await self._bring_up(fresh, record, saved)
+                link = await self._bring_up(fresh, record, how, fill)
             except _FLEETING as error:
                 log.warning("sandbox %s: %s; once more", self.record.id, error)
-                link = await self._bring_up(fresh, record, saved)
+                link = await self._bring_up(fresh, record, how, fill)
             old = self.machine
             await self._detach("it was put to a snapshot")
             self.machine, self.record, self._link = fresh, record, link
             self._watch()
             now = self.active_ns = self._now_ns()
-            changes: dict[str, Any] = {"active_ns": now, "paused_ns": 0, "held": ""}
+            again: dict[str, Any] = {"active_ns": now, "paused_ns": 0, "held": ""}
             kept = self.kept
             if kept is not None or self.record.ended_ns:
-                changes |= {"kept": "", "lost": None, "stop_reason": None, "ended_ns": 0, "lease_ns": self._lease(now)}
-            self._set(SandboxState.RUNNING, **changes)
+                again |= {"kept": "", "lost": None, "stop_reason": None, "ended_ns": 0, "lease_ns": self._lease(now)}
+            self._set(SandboxState.RUNNING, **again)
             await self._join(link)
             if kept is not None:
                 await threaded(shutil.rmtree, kept, ignore_errors=True)
             return old
 
-    async def _bring_up(self, fresh: Machine, record: SandboxRecord, saved: Saved) -> Link:
-        """Restore a replacement beside the machine that runs; of one that fails nothing is left."""
+    async def _bring_up(
+        self,
+        fresh: Machine,
+        record: SandboxRecord,
+        how: Callable[[Machine], None],
+        fill: Callable[[Link, Link], Awaitable[None]] | None,
+    ) -> Link:
+        """Bring up a replacement beside the machine that runs; of one that fails nothing is left."""
+        link = None
         try:
             fresh.folder.mkdir(mode=0o700)
             _make_fifos(fresh.stdio)
-            await threaded(self.engine.restore, fresh, saved)
-            return await self._first_answer(fresh, record)
+            await threaded(how, fresh)
+            link = await self._first_answer(fresh, record)
+            if fill is not None:
+                await fill(await self._attach(), link)
+            return link
         except BaseException:
+            if link is not None:
+                link.close("it was not taken")
             await threaded(self.engine.remove, fresh)
             shutil.rmtree(fresh.folder, ignore_errors=True)
             raise
@@ -388,6 +411,11 @@ class Life:
                 await threaded(self.engine.remove, machine)
             await threaded(self._registry.remove, self.record.id)
             self.record = self.record.with_state(SandboxState.STOPPED)
+
+    def reshape(self, **fields: Any) -> None:
+        """Change what its machine is to be when it boots next; it is stopped."""
+        self.change(**fields)
+        self.machine = machine_of(self.record, self._registry.folder(self.record.id))
 
     def change(self, **fields: Any) -> None:
         """Change settings and write them down."""

@@ -21,6 +21,7 @@ from typing import Any
 from takeback.errors import (
     CannotSaveFirst,
     Damaged,
+    FenceConflict,
     InvalidRequest,
     MachineGone,
     MachineSilent,
@@ -35,13 +36,12 @@ from takeback.machines.keeper.creation import checked
 from takeback.machines.keeper.machine import Life
 from takeback.machines.keeper.server import Call, Operation
 from takeback.machines.layout import MachinesDir
-from takeback.machines.model import SandboxRecord, SandboxState, SnapshotRecord
+from takeback.machines.model import DAY_NS, SandboxRecord, SandboxState, SnapshotRecord
 
 log = logging.getLogger("takeback.keeper")
 
 _NAME = "snapshot.json"
 _SIZES = ("vcpu", "memory_mib", "disk_mib")
-_DAY_NS = 86_400_000_000_000
 OURS = "takeback."  # how labels begin that say what a sandbox or snapshot is to takeback, not to its user
 UNDO = OURS + "undo"  # label of what a restore saved before: the id of its sandbox
 
@@ -127,7 +127,7 @@ def finish(call: Call, record: SnapshotRecord, saved: Saved) -> SnapshotRecord:
     record = replace(
         record,
         ready_ns=ready,
-        expires_ns=ready + days * _DAY_NS if days else 0,
+        expires_ns=ready + days * DAY_NS if days else 0,
         file_bytes=sum(size for _, size in saved.files),
         paused_s=saved.paused_s,
     )
@@ -186,7 +186,7 @@ async def start_from(call: Call, fields: Mapping[str, Any], snapshot_id: str) ->
     """
     keeper = call.keeper
     found = keeper.snapshots.find(snapshot_id)
-    for name in ("image", *(() if found.mode == "disk" else _SIZES)):
+    for name in ("image", *(_SIZES if found.sized else ())):
         saved_as = getattr(found.sandbox, name, found.sandbox.base.image)
         if fields.get(name) not in (None, saved_as):
             raise InvalidRequest(
@@ -211,7 +211,7 @@ def record_from(call: Call, found: SnapshotRecord, fields: Mapping[str, Any], ma
     own = {
         name: value
         for name, value in fields.items()
-        if name in SandboxRecord.__dataclass_fields__ and (name not in _SIZES or (found.mode == "disk" and value))
+        if name in SandboxRecord.__dataclass_fields__ and (name not in _SIZES or (not found.sized and value))
     }
     own.setdefault("labels", inherited(found.labels))
     fresh: dict[str, Any] = {
@@ -314,10 +314,13 @@ async def update(call: Call) -> dict[str, Any]:
     """Change name, labels, or for how many days from now it is kept."""
     snapshots, asked = call.keeper.snapshots, dict(call.request["fields"])
     record = snapshots.find(call.request["snapshot"])
+    fence = call.request.get("if_labels")
+    if fence is not None and fence != dict(record.labels):
+        raise FenceConflict(snapshot=record.id)
     changes: dict[str, Any] = checked({k: v for k, v in asked.items() if k in ("name", "labels")}, update=True)
     if "retention_days" in asked:
         days = days_of(asked["retention_days"])
-        changes |= {"retention_days": days, "expires_ns": call.keeper.now_ns() + days * _DAY_NS if days else 0}
+        changes |= {"retention_days": days, "expires_ns": call.keeper.now_ns() + days * DAY_NS if days else 0}
     snapshots.add(replace(record, **changes))
     return snapshots.find(record.id).info()
 

@@ -32,7 +32,7 @@ _ALIVE = (SandboxState.RUNNING, SandboxState.PAUSED)
 # What belongs to the place, not to the machine in it.
 _OF_THE_PLACE = (
     "name", "labels", "env", "user", "timeout_seconds", "lease_ns", "on_lease_end", "idle_pause_seconds",
-    "auto_wake", "persistent", "made_from",
+    "auto_wake", "persistent", "retention_days", "made_from",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from takeback.machines.engine import DiskKind, MachineSpec
 
 INIT = "/.takeback/init"
+SIZE = ("vcpu", "memory_mib", "disk_mib")
 _CAPABILITIES = (
     "CAP_AUDIT_WRITE",  # su and sudo, for PAM
     "CAP_CHOWN",
