@@ -18,7 +18,7 @@ from tests.machines.client import leaks
 from tests.support.cli import Home
 
 PROGRAM = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 from pathlib import Path
 from takeback.machines.client.connect import Client
 from takeback.machines.client.sandbox import Sandbox
@@ -32,7 +32,13 @@ woken = box.exec("echo woken").stdout
 process = box.spawn("sleep 1000")
 box.files.write("/workspace/f", "text")
 text = box.files.read_text("/workspace/f")
-print(json.dumps([box.info["disk"], first.stdout, first.stderr, woken, text]), flush=True)
+pool = data / "machines/pool"
+while not pool.is_dir() or len(list(pool.iterdir())) < 2:
+    time.sleep(0.05)  # they are made one after the other
+with Sandbox.create(client=client) as second:
+    record = json.loads((data / "machines/sandboxes" / second.id / "engine.json").read_bytes())
+    ready = [str(pool) in record["current"]["bundle"], second.exec("echo $HOME; ls /workspace").stdout]
+print(json.dumps([box.info["disk"], first.stdout, first.stderr, woken, text, ready]), flush=True)
 sys.stdin.readline()
 box.refresh()
 print(json.dumps([box.state, box.info["lost"], process.refresh()["exitCode"]]), flush=True)
@@ -118,8 +124,9 @@ def test_everything_works_and_nothing_is_left(
     program = begun(user, rootfs, supervisor, gvisor, PROGRAM)
     assert program.stdin is not None and program.stdout is not None
     try:
-        disk, said, complained, woken, text = json.loads(program.stdout.readline())
+        disk, said, complained, woken, text, ready = json.loads(program.stdout.readline())
         assert (disk, said, complained, woken, text) == ("memory", "0\n33\n", "", "woken\n", "text")
+        assert ready == [True, "/workspace\n"]
         # The keeper is not PID 1 of their namespace: the next one enters it and finds all of them again.
         leaks.end_keeper(data, signal.SIGKILL)
         program.stdin.write(b"\n")
