@@ -47,9 +47,9 @@ def seconds(work: Work) -> float:
 
 
 def in_turn(
-    ours: Work, theirs: Work, *, runs: int, prepare: Work = lambda: None, warm: int = 1
+    ours: Work, theirs: Work, *, runs: int, prepare: Work = lambda: None, rest: Work = lambda: None, warm: int = 1
 ) -> tuple[list[float], list[float]]:
-    """Run both by turns, who goes first by turns too; `prepare` goes, untimed, before each pair.
+    """Run both by turns, who goes first by turns too; untimed go `prepare` before each pair, `rest` before each run.
 
     Returns the times of `runs` pairs in seconds; `warm` pairs before them are not counted.
     """
@@ -57,10 +57,11 @@ def in_turn(
     other: list[float] = []
     for number in range(-warm, runs):
         prepare()
-        if number % 2:
-            one, two = seconds(ours), seconds(theirs)
-        else:
-            two, one = seconds(theirs), seconds(ours)
+        times = {}
+        for side in (ours, theirs) if number % 2 else (theirs, ours):
+            rest()
+            times[side] = seconds(side)
+        one, two = times[ours], times[theirs]
         if number >= 0:
             mine.append(one)
             other.append(two)

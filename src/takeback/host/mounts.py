@@ -1,5 +1,5 @@
 """Mount and unmount: overlays, by the system calls that take any number of layers (fsconfig(2), since Linux 6.5), and
-parts of other folders.
+parts of other folders. A detached mount is a descriptor: it is seen nowhere until it is attached, and goes with it.
 
 Does not cover: what lies in them (`machines.engines.gvisor.disk` and `view`).
 """
@@ -12,14 +12,17 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-# The same on x86-64 and arm64 (asm-generic/unistd.h).
+# The same on x86-64 and arm64 (asm-generic/unistd.h), but for one that is older.
+_PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
+_OPEN_TREE, _OPEN_TREE_CLONE = 428, 1
 _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 429, 430, 431, 432, 442
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_UNBINDABLE = 0x2, 0x4, 0x1000, 0x4000, 1 << 17
 _RECURSIVE, _READ_ONLY = 0x8000, 0x1
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
 _NOSUID, _NODEV, _NOATIME = 0x2, 0x4, 0x10
-_FROM_EMPTY_PATH = 0x4
+_FROM_EMPTY_PATH, _TO_EMPTY_PATH = 0x4, 0x40
+_CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
 _DETACH, _NOFOLLOW = 2, 8
 _STRING_CAP = 250  # fsconfig(2) takes strings of less than 256 bytes
 _HERE = -100
@@ -27,7 +30,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def overlay(lower: Sequence[Path], upper: Path, work: Path, point: Path, *, user: bool) -> None:
-    """Mount an overlay at `point`; `lower` top first, at most 500. `user`: in a user namespace, with user.* attributes.
+    """Mount an overlay at `point`; see `overlay_tree`. Raises OSError."""
+    tree = overlay_tree(lower, upper, work, user=user)
+    try:
+        _call(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(point), _FROM_EMPTY_PATH)
+    finally:
+        os.close(tree)
+
+
+def overlay_tree(lower: Sequence[Path], upper: Path, work: Path, *, user: bool) -> int:
+    """Return an overlay as a detached mount; `lower` top first, at most 500. `user`: in a user namespace, with user.*
+    attributes.
 
     Nothing done in it waits for the disk, fsync(2) included, and `upper` with `work` can be mounted only this once.
     Whoever wants the files to last calls `sync_filesystem` on what `upper` lies on. Raises OSError, with the kernel's
@@ -55,12 +68,39 @@ def overlay(lower: Sequence[Path], upper: Path, work: Path, point: Path, *, user
         _option(context, "volatile")
         _configure(context, _CREATE, None, None)
         # Nothing of it is ever used on the host: what is setuid or a device inside is so only there.
-        mount = _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOATIME)
-        opened.append(mount)
-        _call(_MOVE_MOUNT, mount, b"", _HERE, os.fsencode(point), _FROM_EMPTY_PATH)
+        return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOATIME)
     finally:
         for fd in opened:
             os.close(fd)
+
+
+def detached(folder: Path) -> int:
+    """Return a folder as a detached mount, to be seen elsewhere too. Raises OSError."""
+    return _call(_OPEN_TREE, _HERE, os.fsencode(folder), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+
+
+def attach(tree: int, place: int) -> None:
+    """Attach a detached mount at an open folder, in whatever mount namespace that is. Raises OSError."""
+    _call(_MOVE_MOUNT, tree, b"", place, b"", _FROM_EMPTY_PATH | _TO_EMPTY_PATH)
+
+
+def enter(namespace: int) -> None:
+    """Let the calling thread alone be in another mount namespace, an open /proc/PID/ns/mnt. Raises OSError."""
+    if _libc.unshare(_CLONE_FS) != 0 or _libc.setns(namespace, _CLONE_NEWNS) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
+def pivot_here() -> None:
+    """Make the working directory, a mount, the root; the old one is then mounted over it. Raises OSError."""
+    _call(_PIVOT_ROOT, b".", b".")
+
+
+def detach_here() -> None:
+    """Take away the mount that the working directory is the top of. Raises OSError."""
+    if _libc.umount2(b".", _DETACH) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
 
 
 def _option(context: int, name: str, value: str | None = None) -> None:

@@ -79,7 +79,8 @@ class MachineSpec:
 class Stdio:
     """The two FIFOs PID 1 talks through; both exist already, and stay its channel through `save`.
 
-    The engine opens them anew for each start. The keeper opens its own ends: a description shared with the sandbox
+    The engine opens them anew for each start, or puts others in their place then: whoever talks to the machine opens
+    them after it came up. The keeper opens its own ends: a description shared with the sandbox
     would be switched to non-blocking by it.
     """
 
@@ -251,6 +252,16 @@ class Engine(Protocol):
 
     def saved(self, folder: Path) -> Saved:
         """Read back what `save` returned. Raises SnapshotDamaged."""
+
+    def make_ahead(self) -> bool:
+        """Make one part of a machine that is needed soon, judging by what was; True when it may be called for more.
+
+        For when nothing else goes on: it takes of the processor what nobody else wants, where that can be arranged.
+        Other calls may come meanwhile. What starts or restores a machine takes what fits exactly, or does without.
+        """
+
+    def drop_ahead(self) -> None:
+        """Remove what was made ahead and not taken."""
 
     def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
         """Remove what earlier runs left behind and nobody knows; return what was removed, in words.

@@ -50,6 +50,10 @@ class MachinesDir:
         return self.root / "forks"
 
     @property
+    def pool(self) -> Path:
+        return self.root / "pool"
+
+    @property
     def layers(self) -> Path:
         return self.root / "layers"
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from takeback.errors import SnapshotDamaged
+from takeback.machines.client.connect import Client
 from takeback.machines.engines.gvisor import header, room
 
 
@@ -28,6 +29,18 @@ def processes(root: Path) -> dict[int, str]:
                 continue
             if os.fsencode(root) in command:
                 found[int(name)] = command.replace(b"\0", b" ").decode(errors="replace")[:400]
+    return found
+
+
+def in_pool(root: Path) -> set[int]:
+    """Return the processes of containers made ahead, whoever has them now: they go with their keeper at the latest."""
+    found = set()
+    for pid in processes(root):
+        try:
+            if os.fsencode(root / "machines/pool") in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+        except OSError:
+            continue
     return found
 
 
@@ -133,11 +146,18 @@ def settle(root: Path, patience: float = 20.0) -> tuple[dict[int, str], set[str]
     """Return what is left once it no longer becomes less: deleting goes on after its answer."""
     until = time.monotonic() + patience
     while time.monotonic() < until:
-        left = {pid: words for pid, words in processes(root).items() if "takeback.machines.keeper" not in words}
+        ahead = in_pool(root)
+        left = {
+            pid: words
+            for pid, words in processes(root).items()
+            if "takeback.machines.keeper" not in words and pid not in ahead
+        }
         below = {name for name in files(root) if name.startswith("sandboxes/")}
         if not left and not below:
             break
         time.sleep(0.05)
+    if not keepers(root) and in_pool(root):
+        Client(root, environ=os.environ).connect().close()  # what a killed one made ahead is for the next to remove
     end_keeper(root)
     while processes(root) and time.monotonic() < until:  # PID 1 of an ordinary user's namespaces looks now and then
         time.sleep(0.02)

@@ -86,7 +86,9 @@ async def test_several_copies_at_once_have_their_names(face: Face) -> None:
 
 
 # Two containers may be made at once: each takes a whole number away, under a lock.
+# None is made ahead: how many are needed is known then.
 FAILING = """#!/bin/sh
+case "$*" in *--bundle=*/machines/pool/*) exit 1;; esac
 for word; do
     if [ "$word" = create ] && flock {lock} sh -c '
         [ -e {count} ] || exit 1
@@ -117,7 +119,7 @@ async def test_a_fork_is_repeated_when_a_copy_fails_and_leaves_none_when_it_fail
     async with await one.create(disk=disk, name="source") as box:
         await box.spawn(COUNTER)
         before = await count(box)
-        failures.write_text("2" if disk == "layers" else "3")  # more than the engine tries by itself
+        failures.write_text("3")  # more than the engine tries by itself
         async with await box.fork() as copy:
             assert not failures.exists() and "once more" in world.log()
             assert await count(copy) >= before

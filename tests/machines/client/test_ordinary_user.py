@@ -18,7 +18,7 @@ from tests.machines.client import leaks
 from tests.support.cli import Home
 
 PROGRAM = """
-import http.server, json, os, signal, sys, threading
+import http.server, json, os, signal, sys, threading, time
 from pathlib import Path
 from takeback.machines.client.connect import Client
 from takeback.machines.client.sandbox import Sandbox
@@ -81,7 +81,13 @@ for one in Snapshots(client).list():
     Snapshots(client).delete(one["id"])
 server.shutdown()
 print(json.dumps(undone), flush=True)
-print(json.dumps([box.info["disk"], first.stdout, first.stderr, woken, text]), flush=True)
+pool = data / "machines/pool"
+while not pool.is_dir() or len(list(pool.iterdir())) < 2:
+    time.sleep(0.05)  # they are made one after the other
+with Sandbox.create(client=client) as second:
+    record = json.loads((data / "machines/sandboxes" / second.id / "engine.json").read_bytes())
+    ready = [str(pool) in record["current"]["bundle"], second.exec("echo $HOME; ls /workspace").stdout]
+print(json.dumps([box.info["disk"], first.stdout, first.stderr, woken, text, ready]), flush=True)
 sys.stdin.readline()
 box.refresh()
 print(json.dumps([box.state, box.info["lost"], process.refresh()["exitCode"]]), flush=True)
@@ -172,8 +178,9 @@ def test_everything_works_and_nothing_is_left(
             "restored": ["text", "x\n33\n", "hello", "running"], "started": ["text", "hello"],
             "tried": [False, True, True, "kept\n", "hello"],
         }  # fmt: skip
-        disk, said, complained, woken, text = json.loads(program.stdout.readline())
+        disk, said, complained, woken, text, ready = json.loads(program.stdout.readline())
         assert (disk, said, complained, woken, text) == ("memory", "0\n33\n", "", "woken\n", "text")
+        assert ready == [True, "/workspace\n"]
         # The keeper is not PID 1 of their namespace: the next one enters it and finds all of them again.
         leaks.end_keeper(data, signal.SIGKILL)
         program.stdin.write(b"\n")

@@ -80,9 +80,12 @@ class Lab:
     machines: list[Machine] = field(default_factory=list)
     guests: list[Guest] = field(default_factory=list)
     snapshots: list[Path] = field(default_factory=list)
+    ahead: bool = False  # whether each machine finds a container made ahead
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def machine(self, spec: MachineSpec | None = None) -> Machine:
+        while self.ahead and self.engine.make_ahead():
+            pass
         name = f"sb{next(self._numbers):06}"
         folder = self.data.sandbox(name)
         folder.mkdir(parents=True)
@@ -131,6 +134,7 @@ class Lab:
             shutil.rmtree(machine.folder)
         for folder in self.snapshots:
             shutil.rmtree(folder, ignore_errors=True)
+        self.engine.drop_ahead()
         self.engine.sweep([], [])
 
 
@@ -188,7 +192,10 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-KINDS = ["gvisor-memory", "gvisor-layers", "gvisor-btrfs", "fake"]
+KINDS = [
+    *("gvisor-memory", "gvisor-layers", "gvisor-btrfs", "fake"),
+    *(pytest.param(kind, marks=pytest.mark.long) for kind in ("gvisor-memory-ahead", "gvisor-layers-ahead")),
+]
 
 
 @pytest.fixture(params=KINDS)
@@ -244,5 +251,9 @@ def make_lab(loop: Loop, supervisor: Path) -> Iterator[Callable[..., Lab]]:
 @pytest.fixture
 def lab(kind: str, place: Path, make_lab: Callable[..., Lab]) -> Lab:
     """One engine and disk kind; each kind is a run of its own of every test."""
-    memory = kind == "gvisor-memory"
-    return make_lab(place, DiskKind.MEMORY if memory else DiskKind.LAYERS, fake=kind == "fake")
+    memory = kind.startswith("gvisor-memory")
+    made = make_lab(place, DiskKind.MEMORY if memory else DiskKind.LAYERS, fake=kind == "fake")
+    if kind.endswith("-ahead"):
+        made.engine.remove(made.started()[0])
+        made.ahead = True
+    return made

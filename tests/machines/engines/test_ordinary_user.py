@@ -15,7 +15,7 @@ from tests.machines.engines.conftest import base, runsc
 
 TOP = Path(__file__).resolve().parents[3]
 NUMBER = 23456
-SUITE = "tests/machines/engines/test_conformance.py"
+SUITE = ("tests/machines/engines/test_conformance.py", "tests/machines/engines/gvisor/test_pool.py")
 
 
 @pytest.mark.long
@@ -41,7 +41,7 @@ def run_suite(home: Path) -> None:
     }
     argv = [
         "setpriv", f"--reuid={NUMBER}", f"--regid={NUMBER}", "--clear-groups", "unshare", "-Urmpf", "--mount-proc",
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={home}/t", SUITE,
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={home}/t", *SUITE,
         "-k", "not btrfs and not fake",
     ]  # fmt: skip
     done = subprocess.run(argv, cwd=TOP, env=env, capture_output=True, text=True, timeout=900)

@@ -170,6 +170,12 @@ class Fake:
         shutil.rmtree(machine.folder / _DISK, ignore_errors=True)
         (machine.folder / _NOTE).unlink(missing_ok=True)
 
+    def make_ahead(self) -> bool:
+        return False  # its machines are up at once
+
+    def drop_ahead(self) -> None:
+        pass
+
     def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
         gone = [entry for entry in self._passing.iterdir() if entry not in saved] if self._passing.is_dir() else []
         for entry in gone:

@@ -19,6 +19,7 @@ from takeback._version import VERSION
 from takeback.errors import Busy
 from takeback.host import atomic, locks, proc, process, spaces, unix
 from takeback.machines.keeper import (
+    ahead,
     bounds,
     diffs,
     engines,
@@ -105,7 +106,7 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platfor
     atomic.write_bytes(directory.keeper, json.dumps(_me()).encode(), durable=False)
     log.info("takeback %s keeps %s", VERSION, directory.root)
     _say(ready, "ready")
-    watches = [loop.create_task(idle.watch(keeper)), loop.create_task(bounds.watch(keeper))]
+    watches = [loop.create_task(one.watch(keeper)) for one in (idle, bounds, ahead)]
     await keeper.over.wait()
     # In this order no connection is ever taken that would not be answered.
     directory.socket.unlink(missing_ok=True)

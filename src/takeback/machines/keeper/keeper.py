@@ -62,11 +62,16 @@ class Keeper:
         self._idle_seconds = idle_seconds
         self._whole = True
         self._unswept = False
-        self._used = time.monotonic()
+        self._used = self._called = time.monotonic()
+        self.called = asyncio.Event()  # somebody asked something; cleared by whoever waits for it
 
     @staticmethod
     def now_ns() -> int:
         return time.time_ns()
+
+    def engines(self) -> list[Engine]:
+        """Return the engines that were used so far."""
+        return list(self._engines.values())
 
     # -- sandboxes -------------------------------------------------------------------------------------------------
 
@@ -227,7 +232,14 @@ class Keeper:
         return sum(life.record.state != SandboxState.STOPPED for life in self._lives.values())
 
     def was_used(self) -> None:
-        self._used = time.monotonic()
+        self._used = self._called = time.monotonic()
+        self.called.set()
+
+    def quiet_for(self) -> float:
+        """Return for how many seconds nobody has begun or ended a call and nothing else went on, 0.0 while it does."""
+        if self._background or any(life.locked for life in self.lives()):
+            return 0.0
+        return time.monotonic() - self._called
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that nobody waits for; the keeper does not end before it."""
@@ -243,7 +255,7 @@ class Keeper:
     def end_if_idle(self) -> None:
         """End when nothing has run and nobody has asked for a while."""
         if self.alive() or self._background or self.in_use():
-            self.was_used()
+            self._used = time.monotonic()
         elif time.monotonic() - self._used >= self._idle_seconds:
             self.end("idle")
 
@@ -259,6 +271,8 @@ class Keeper:
         for life in self._lives.values():
             await self.previews.close(life)
             await life.leave_running()
+        for engine in self.engines():
+            await asyncio.to_thread(engine.drop_ahead)
         self.sweep_if_quiet()
         self.meter.write(self)
 

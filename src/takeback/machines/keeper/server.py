@@ -110,6 +110,7 @@ class Server:
             log.warning("refused a connection of user %d", uid)
             line.transport.abort()
             return
+        self._keeper.was_used()
         task = asyncio.get_running_loop().create_task(self._serve(line))
         self._tasks.add(task)
         task.add_done_callback(self._done)

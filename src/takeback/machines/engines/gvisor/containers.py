@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from takeback.errors import EngineFailed, MachineGone
-from takeback.host import ending, mounts, proc, process
-from takeback.machines.engine import DiskKind, Machine
+from takeback.host import ending, mounts, pivot, proc, process
+from takeback.machines.engine import DiskKind, Machine, MachineSpec
 from takeback.machines.engines.gvisor import limits, room, spec, view
 from takeback.machines.engines.gvisor.cgroups import Cgroups
 from takeback.machines.engines.gvisor.checks import Container, Phase
@@ -43,36 +43,42 @@ class Containers:
         self._cgroups = cgroups
         self._control = control
 
-    def fresh(self, machine: Machine, platform: str) -> Container:
-        """Return a container that is not there yet; its id is random, of one length, and no machine's."""
+    def fresh(self, wanted: MachineSpec, platform: str, folder: Path) -> Container:
+        """Return a container that is not there yet, its bundle in `folder`; its id is random, and no machine's."""
         name = f"tb{secrets.token_hex(8)}"
         return Container(
             id=name,
-            bundle=os.fspath(machine.folder / "run" / name),
+            bundle=os.fspath(folder / name),
             phase=Phase.STARTING,
             version=self._runsc.version(),
             platform=platform,
-            overlay=spec.overlay_flag(machine.spec),
+            overlay=spec.overlay_flag(wanted),
         )
 
-    def create(self, machine: Machine, container: Container, note: Note) -> Container:
-        """Make it, running nothing yet.
+    def create(self, machine: Machine, container: Container, note: Note, *, ahead: bool = False) -> Container:
+        """Make it, running nothing yet; `ahead` of the time when it is needed: out of the way of what is needed now.
 
+        One of the disk kind LAYERS without an upper layer gets its disk later (`give_disk`).
         Raises EngineFailed; then it must be cleared.
         """
         note(container)
         bundle = Path(container.bundle)
-        bundle.mkdir(mode=0o700, parents=True)
+        bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
         empty = bundle / "empty"
         empty.touch(mode=0o000)
         root = machine.spec.base
-        if machine.spec.disk is DiskKind.LAYERS:
+        if lacks_disk(machine.spec, container):
+            root = bundle / "root"
+            root.mkdir(mode=0o755)
+        elif machine.spec.disk is DiskKind.LAYERS:
             root = self._disks.mount(machine.spec.base, container.layers, container.upper, bundle / "root")
         elif view.needed(machine.spec):
             root = view.mount(machine.spec, bundle / "root", self._disks.folder.parent)
         (bundle / "config.json").write_text(json.dumps(spec.config(machine.spec, root=root, empty=empty)))
         container = replace(container, groups=limits.make(self._cgroups, container.id, machine.spec))
         note(container)
+        if ahead:
+            limits.step_back(container.groups)
         with _fifos(machine) as stdio:
             started = self._runsc.create(
                 container.id, bundle, bundle / "runsc.log", overlay=container.overlay, platform=container.platform,
@@ -97,6 +103,21 @@ class Containers:
             return self._runsc.version() == container.version
         except EngineFailed:
             return False
+
+    def give_disk(self, wanted: MachineSpec, container: Container) -> None:
+        """Mount the disk of a created container that has none yet, in its gofer's own mount namespace.
+
+        The gofer opens the folder that is its root only when the machine comes up. Raises EngineFailed.
+        """
+        try:
+            tree = self._disks.tree(wanted.base, container.layers, container.upper)
+            try:
+                place = os.path.dirname(spec.INIT).lstrip("/")
+                pivot.give_root(proc.ProcessId(*container.gofer), tree, {place: wanted.supervisor})
+            finally:
+                os.close(tree)
+        except OSError as error:
+            raise EngineFailed(what="mount its disk", why=str(error)) from error
 
     def boot(self, container: Container) -> None:
         """Start PID 1 of a created container. Raises EngineFailed."""
@@ -243,6 +264,14 @@ class Containers:
             time.sleep(0.005)
         return gone
 
+    def version(self) -> str:
+        """Return the version of the engine that new containers get. Raises EngineFailed."""
+        return self._runsc.version()
+
+    def late(self) -> bool:
+        """Whether this build is known to open a machine's root folder only when it comes up."""
+        return self._control and self._runsc.version() in VERIFIED
+
     def _direct(self, container: Container) -> bool:
         return self._control and container.version in VERIFIED
 
@@ -255,6 +284,11 @@ class Containers:
             yield
         except Refusal as error:
             raise EngineFailed(what=what, why=str(error)) from error
+
+
+def lacks_disk(wanted: MachineSpec, container: Container) -> bool:
+    """Whether it is still to be given its disk."""
+    return wanted.disk is DiskKind.LAYERS and not container.upper
 
 
 def alive(container: Container) -> bool:

@@ -111,14 +111,22 @@ class Disks:
 
     def mount(self, base: Path, layers: Sequence[str], upper: str, point: Path) -> Path:
         """Mount a machine's root folder; `layers` lowest first. Raises EngineFailed."""
-        lower = [*(self.place(name) / "upper" for name in reversed(layers)), base]
-        folder = self.place(upper)
         try:
             point.mkdir(mode=0o700, exist_ok=True)
-            mounts.overlay(lower, folder / "upper", folder / "work", point, user=self._user)
+            mounts.overlay(self._lower(base, layers), *self._written(upper), point, user=self._user)
         except OSError as error:
             raise EngineFailed(what="mount its disk", why=str(error)) from error
         return point
+
+    def tree(self, base: Path, layers: Sequence[str], upper: str) -> int:
+        """Return a machine's root folder as a detached mount (`host.mounts`). Raises OSError."""
+        return mounts.overlay_tree(self._lower(base, layers), *self._written(upper), user=self._user)
+
+    def _lower(self, base: Path, layers: Sequence[str]) -> list[Path]:
+        return [*(self.place(name) / "upper" for name in reversed(layers)), base]
+
+    def _written(self, upper: str) -> tuple[Path, Path]:
+        return self.place(upper) / "upper", self.place(upper) / "work"
 
     def copies_at_once(self, name: str) -> bool:
         """Whether `copy` of this layer takes no time: its folder is a subvolume, or there is next to nothing in it."""

@@ -5,11 +5,12 @@ Does not cover: how a container is made and killed (`containers`), what a save w
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -34,8 +35,11 @@ from takeback.machines.engines.gvisor.containers import Containers
 from takeback.machines.engines.gvisor.disk import Disks
 from takeback.machines.engines.gvisor.forks import Forks
 from takeback.machines.engines.gvisor.growth import Growth
+from takeback.machines.engines.gvisor.pool import Pool
 from takeback.machines.engines.gvisor.runsc import Runsc
 from takeback.machines.layout import MachinesDir
+
+log = logging.getLogger("takeback.keeper")
 
 NAME = "gvisor"
 _FORK = "fork"  # what a copy is prepared for: its source, in the moment it is saved
@@ -69,6 +73,7 @@ class GVisor:
         self._disks = Disks(data.layers)
         self._cgroups = cgroups.find(room.own_name(data.root))
         self._containers = Containers(self._runsc, self._disks, self._cgroups, control=control)
+        self._pool = Pool(data.pool, self._containers)
         self._scratch = room.Scratch(data.root)
         self._growth = Growth(self._disks)
         self._looked_around = False
@@ -94,18 +99,19 @@ class GVisor:
         with self._working(machine):
             head = None if saved is None else self._checked(machine.spec, saved)
             platform, layers = (self._platform, ()) if head is None else (head.platform, head.layers)
-            self._create(machine, platform, layers, "" if saved is None else saved.folder.name)
+            name = "" if saved is None else saved.folder.name
+            if self._taken(machine, platform, layers, name) is None:
+                self._new(machine, platform, layers, name)
 
     def start(self, machine: Machine) -> None:
         with self._working(machine):
-            record = self._prepared(machine, self._platform, (), "")
-            self._bring_up(machine, record, None)
+            self._come_up(machine, self._platform, (), "", None)
 
     def restore(self, machine: Machine, saved: Saved) -> None:
         with self._working(machine):
             head = self._checked(machine.spec, saved)
-            record = self._prepared(machine, head.platform, head.layers, saved.folder.name)
-            self._bring_up(machine, record, saved.folder if head.memory else None)
+            images = saved.folder if head.memory else None
+            self._come_up(machine, head.platform, head.layers, saved.folder.name, images)
 
     def save(self, machine: Machine, into: Path, *, memory: bool = True, answers: Answers | None = None) -> Saved:
         with self._working(machine):
@@ -140,7 +146,7 @@ class GVisor:
             return self._saved(into, head)
 
     def fork(self, machine: Machine, copies: Sequence[Machine], into: Path, *, answers: Answers | None = None) -> Saved:
-        early = machine.spec.disk is DiskKind.MEMORY
+        early = machine.spec.disk is DiskKind.MEMORY or self._containers.late()
         with ExitStack() as stack:
             for one in (machine, *copies):
                 stack.enter_context(self._working(one))
@@ -148,10 +154,10 @@ class GVisor:
             _whole(machine)
 
             def prepare(copy: Machine, layers: tuple[str, ...] | None) -> None:
-                self._prepared(copy, current.platform, layers or (), _FORK)
+                self._prepared(copy, current.platform, layers, _FORK)
 
             def load(copy: Machine, images: Path, layers: tuple[str, ...]) -> None:
-                self._bring_up(copy, self._prepared(copy, current.platform, layers, _FORK), images)
+                self._come_up(copy, current.platform, layers, _FORK, images)
 
             if not self._containers.same_build(current):
                 raise CannotSave(
@@ -302,6 +308,12 @@ class GVisor:
                 shutil.rmtree(machine.folder / "run", ignore_errors=True)
             (machine.folder / checks.FILE).unlink(missing_ok=True)
 
+    def make_ahead(self) -> bool:
+        return self._pool.make()
+
+    def drop_ahead(self) -> None:
+        self._pool.drop()
+
     def sweep(self, known: Sequence[Machine], saved: Sequence[Path]) -> tuple[str, ...]:
         if self._busy:
             return ()  # what is just being made is in no record yet
@@ -320,7 +332,10 @@ class GVisor:
                 uppers.update(header.read(folder).layers)
             except SnapshotDamaged:
                 unread = True
-        removed = [f"container {name}" for name in sorted(self._runsc.known() - wanted) if self._forgotten(name)]
+        # Not when one of a spoiled record may be among them.
+        removed = [] if unread else [f"container {name}, made ahead" for name in self._pool.sweep(wanted)]
+        wanted |= self._pool.ids()
+        removed += [f"container {name}" for name in sorted(self._runsc.known() - wanted) if self._forgotten(name)]
         for group in limits.leftovers(self._cgroups):
             if group.name.startswith("tb") and group.name not in wanted and limits.remove([os.fspath(group)]):
                 removed.append(f"control group {group.name}")
@@ -374,17 +389,67 @@ class GVisor:
             raise SnapshotDamaged(snapshot=saved.folder.name, why=problem)
         return head if head.memory else replace(head, platform=self._platform)
 
-    def _prepared(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
-        """Return the record of a machine with a created container that fits, made now if there is none."""
+    def _come_up(
+        self, machine: Machine, platform: str, layers: tuple[str, ...], name: str, images: Path | None
+    ) -> None:
+        """Start a machine, or restore it from `images`; once more in a new container when one made ahead fails."""
+        record = self._prepared(machine, platform, layers, name)
+        assert record.current is not None
+        try:
+            self._bring_up(machine, record, images)
+        except EngineFailed as error:
+            if not self._pool.has_made(record.current):
+                raise
+            log.warning("a container made ahead failed: %s; once more in a new one", error)
+            self._bring_up(machine, self._new(machine, platform, layers, name), images)
+
+    def _prepared(self, machine: Machine, platform: str, layers: tuple[str, ...] | None, name: str) -> Record:
+        """Return the record of a machine with a created container that fits, made now if there is none.
+
+        Under LAYERS without `layers` it is to get its disk later, and has none yet.
+        """
         record = self._record(machine)
         if record is not None and record.here() and record.current is not None:
             ready = record.current
+            bare = containers.lacks_disk(machine.spec, ready)
             fits = (ready.version, ready.platform) == (self._runsc.version(), platform) and (
                 machine.spec.disk is DiskKind.MEMORY or ready.saved_for == name
             )
             if ready.phase is Phase.CREATED and fits and containers.alive(ready):
-                return record
-        return self._create(machine, platform, layers, name)
+                if not bare or layers is None:
+                    return record
+                with suppress(EngineFailed):  # then it is made anew
+                    return self._with_disk(machine, record, layers)
+        return self._taken(machine, platform, layers, name) or self._new(machine, platform, layers, name)
+
+    def _taken(self, machine: Machine, platform: str, layers: tuple[str, ...] | None, name: str) -> Record | None:
+        """Return the record of a machine that got a container made ahead; None when there is none that fits."""
+        record = self._fresh_record(machine)
+        ready = self._pool.take(machine.spec, platform)
+        if ready is None:
+            return None
+        record = record.with_current(replace(ready, saved_for=name))
+        try:
+            # Before anything of it moves: from now on it is the machine's, also for whoever comes after a crash.
+            checks.write(machine.folder, record)
+            self._pool.hand_over(ready, machine.stdio)
+            if layers is not None and machine.spec.disk is DiskKind.LAYERS:
+                record = self._with_disk(machine, record, layers)
+            return record
+        except (EngineFailed, OSError) as error:
+            log.warning("a container made ahead was of no use: %s", error)
+            self._containers.clear(ready, here=True)
+            self._forget(machine)
+            return None
+
+    def _with_disk(self, machine: Machine, record: Record, layers: tuple[str, ...]) -> Record:
+        """Give a container that has none its disk and return the record. Raises EngineFailed."""
+        assert record.current is not None
+        current = replace(record.current, layers=self._disks.merged(layers), upper=self._disks.new())
+        record = replace(record, current=current, born=current.layers)
+        checks.write(machine.folder, record)
+        self._containers.give_disk(machine.spec, current)
+        return record
 
     def _fresh_record(self, machine: Machine) -> Record:
         record = self._record(machine)
@@ -396,10 +461,12 @@ class GVisor:
             self._clear(machine, record)
         return checks.new_record()
 
-    def _create(self, machine: Machine, platform: str, layers: tuple[str, ...], name: str) -> Record:
+    def _new(self, machine: Machine, platform: str, layers: tuple[str, ...] | None, name: str) -> Record:
+        """Make a container and return the record of its machine. Raises EngineFailed."""
         record = self._fresh_record(machine)
-        container = replace(self._containers.fresh(machine, platform), saved_for=name)
-        if machine.spec.disk is DiskKind.LAYERS:
+        container = self._containers.fresh(machine.spec, platform, machine.folder / "run")
+        container = replace(container, saved_for=name)
+        if layers is not None and machine.spec.disk is DiskKind.LAYERS:
             container = replace(container, layers=self._disks.merged(layers), upper=self._disks.new())
             record = replace(record, born=container.layers)
 

@@ -105,6 +105,26 @@ def wrapper(groups: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", _JOIN, "sh", " ".join(groups)] if groups else []
 
 
+def step_back(groups: Sequence[str]) -> None:
+    """Give what runs in the groups a tenth of the processor where another machine wants it, until `step_up`."""
+    _share(groups, 10)
+
+
+def step_up(groups: Sequence[str]) -> None:
+    """Let what runs in the groups have its share of the processor again."""
+    _share(groups, 100)
+
+
+def _share(groups: Sequence[str], percent: int) -> None:
+    for group in groups:
+        for name, whole in (("cpu.shares", 1024), ("cpu.weight", 100)):
+            try:
+                with open(os.path.join(group, name), "r+") as file:
+                    file.write(str(max(whole * percent // 100, 2)))
+            except OSError:
+                continue  # a group of another kind
+
+
 def offer_first(pid: int) -> None:
     """Let the kernel end this process, not one of its helpers, when memory runs out: a machine without one hangs."""
     try:

@@ -56,10 +56,11 @@ def _needed(used: int) -> int:
 def _free(folder: Path) -> int:
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
-    return min(free, max(_available() - _MEMORY_LEFT, 0)) if on_tmpfs(folder) else free
+    return min(free, max(available() - _MEMORY_LEFT, 0)) if on_tmpfs(folder) else free
 
 
-def _available() -> int:
+def available() -> int:
+    """Return the bytes of memory that can be had without swapping."""
     with open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):

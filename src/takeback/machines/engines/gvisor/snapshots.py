@@ -6,8 +6,7 @@
                                                                   yes: it is the machine now, kill the old -> ...
                                                                   no:  kill it, resume the old
 
-The replaced way is for filesystems that cannot copy a folder at once. The old container stands still, unharmed, until
-the new one has answered; only then it is killed, and it never runs on a layer that others use.
+The replaced way (`replacement`) is for filesystems that cannot copy a folder at once.
 
 Does not cover: reading a snapshot (`header`, `engine`).
 """
@@ -30,6 +29,7 @@ from takeback.machines.engines.gvisor.checks import Container, Phase, Record
 from takeback.machines.engines.gvisor.containers import Containers, images_in
 from takeback.machines.engines.gvisor.control import Refusal
 from takeback.machines.engines.gvisor.disk import Disks
+from takeback.machines.engines.gvisor.replacement import Replacement
 
 # Programs like apt hold a deleted file open for moments; a server whose binary was replaced does so for ever.
 _TRIES, _WAIT = 4, 0.15
@@ -136,9 +136,12 @@ class Save:
         # A save cannot be restored by another build than wrote it, so what has an older one is never replaced.
         small = self._disks.copies_at_once(before.upper) or not self._containers.same_build(before)
         current = replace(before, phase=Phase.CHANGING, was_paused=before.phase is Phase.PAUSED)
-        self._note(record.with_current(current))
+        other = Replacement(self._containers, self._disks, self._machine, record)
+        if not small:
+            other.begin()
         began = time.monotonic()
         try:
+            self._note(other.record(current))
             if not current.was_paused:
                 self._containers.pause(current)
             self._checkpoint(current, place, used)
@@ -149,10 +152,11 @@ class Save:
             if copies is not None:
                 copies.begin(place.folder, current, layers)
             if not small:
-                self._replace(record.with_current(current), place, layers, answers)
+                other.take_place(place.folder, layers, answers)
             elif not current.was_paused:
                 self._containers.resume(current)
         except BaseException:
+            other.discard()
             self._go_on(record, before)
             raise
         paused_s = time.monotonic() - began
@@ -171,50 +175,6 @@ class Save:
         except EngineFailed as error:
             raise MachineGone(id=self._machine.id, why=f"it does not go on after a save ({error})") from error
         self._note(record.with_current(before))
-
-    def _replace(self, record: Record, place: room.Place, layers: tuple[str, ...], answers: Answers | None) -> None:
-        """Put a container restored from the images in the old one's place; the old one stands still all the time."""
-        old = record.current
-        assert old is not None
-        below = self._disks.merged(layers)
-        new = replace(self._containers.fresh(self._machine, old.platform), layers=below, upper=self._disks.new())
-        made = new
-
-        def note(container: Container) -> None:
-            nonlocal made
-            made = container
-            self._note(replace(record, others=(container,)))
-
-        try:
-            new = self._containers.create(self._machine, new, note)
-            self._containers.load(new, place.folder)
-            if not containers.alive(new) or (answers is not None and not answers()):
-                raise CannotSave(
-                    why="the container that was to replace it did not answer", next="it goes on unharmed; repeat"
-                )
-            if old.was_paused:
-                self._containers.pause(new)
-        except BaseException as error:
-            self._containers.clear(made, here=True)
-            self._disks.drop(made.upper)
-            self._containers.drain(self._machine)
-            if isinstance(error, EngineFailed):
-                raise CannotSave(
-                    why=f"it could not be replaced: {error}", next="it goes on unharmed; repeat"
-                ) from error
-            raise
-        # From here on the new one is the machine, also for whoever comes after a crash.
-        new = replace(new, phase=Phase.PAUSED if old.was_paused else Phase.RUNNING)
-        gone = replace(old, upper="")
-        record = replace(
-            record,
-            current=new,
-            others=(gone,),
-            cpu_before=record.cpu_before + containers.cpu_seconds(old),
-        )
-        self._note(record)
-        if self._containers.clear(gone, here=True):
-            self._note(replace(record, others=()))
 
     def _checkpoint(self, current: Container, place: room.Place, used: int) -> None:
         try:
