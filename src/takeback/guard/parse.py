@@ -1,0 +1,50 @@
+"""The one door to the shell grammar: text in, a tree without its known holes out, or None.
+
+The grammar (tree-sitter-bash) hides the command after `time` and `coproc` when it is a compound one, reads
+`<<EOF;` as an error, and takes control characters for part of a word. Its other holes are mended where they are
+met: backticks in heredocs and in backticks by `walk`, names as raw text by `words`.
+Does not cover: meaning. A tree with errors is never returned, for commands would be missing from it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from tree_sitter import Language, Node, Parser
+
+import tree_sitter_bash
+
+# More than any person or agent types; a longer text is opaque, and read no further.
+LONGEST = 200_000
+
+_KEYWORD = re.compile(rb"time|coproc")
+_AT_COMMAND = re.compile(
+    rb"((?:^|[;&|({\n!]|\b(?:then|do|else)\b)[ \t]*)"
+    rb"(time(?:[ \t]+-p)?(?=[ \t]*[{(]|[ \t]+(?:if|for|while|until|case|\[\[)\b)"
+    rb"|coproc(?:[ \t]+\w+(?=[ \t]*[{(]))?(?=[ \t]))"
+)
+_HEREDOC_END = re.compile(rb"(<<-?[ \t]*(['\"]?)\w+\2)(?=[;&|)])")
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def parse(source: bytes) -> Node | None:
+    """Return the tree of shell source, or None when it is not understood as a whole."""
+    if len(source) > LONGEST or b"\0" in source:
+        return None
+    if _KEYWORD.search(source):
+        # Blanked, so that offsets stay and what follows is seen.
+        source = _AT_COMMAND.sub(lambda found: found[1] + b" " * len(found[2]), source)
+    root = _parser().parse(source).root_node
+    if root.has_error and b"<<" in source:
+        root = _parser().parse(_HEREDOC_END.sub(rb"\1 ", source)).root_node
+    return None if root.has_error else root
+
+
+def has_coprocess(source: bytes) -> bool:
+    """Whether the text may start a coprocess: the grammar does not know the word."""
+    return b"coproc" in source and any(found[2].startswith(b"coproc") for found in _AT_COMMAND.finditer(source))

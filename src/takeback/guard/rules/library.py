@@ -1,0 +1,90 @@
+"""All rules by program: those that come with takeback, and users' own before them.
+
+Does not cover: where users' files are (the caller passes their text).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+
+from takeback.guard.model import Deed
+from takeback.guard.rules.notation import Entry, RuleError, entries, fill
+
+FIELDS = ("shell", "files", "text", "git", "forges", "packages", "languages", "build", "containers", "cloud", "databases",
+          "system", "network", "backup", "services", "editors")  # fmt: skip
+HANDLERS = frozenset(
+    "write delete read brake copy dd tar rsync sed awk run shell sh env cd trap define xargs find container script target code module curl "
+    "httpie api asks sql sqlite query server gitsettings gitconfig gitalias githooks".split()
+)
+DEEDS = HANDLERS | frozenset(name.lower() for name in Deed.__members__)
+
+
+class Library(Mapping[str, Entry]):
+    """Entries by program name; each is compiled when it is first asked for."""
+
+    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
+        """`texts` are (text, where) pairs; of two entries for one name the last counts. Raises RuleError."""
+        self._waiting: dict[str, tuple[Entry, list[tuple[str, str]]]] = {}
+        self._ready: dict[str, Entry] = {}
+        for text, where in texts:
+            for entry, lines in entries(text, where, _MACROS):
+                for name in entry.names:
+                    self._waiting[name] = (entry, lines)
+
+    def __getitem__(self, name: str) -> Entry:
+        ready = self._ready.get(name)
+        if ready is not None:
+            return ready
+        entry, lines = self._waiting[name]
+        fill(entry, lines, self, DEEDS)
+        for one in entry.names:
+            if self._waiting[one][0] is entry:
+                self._ready[one] = entry
+        return entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._waiting
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def check(self) -> None:
+        """Compile every entry. Raises RuleError for the first line that cannot be read."""
+        for name in self:
+            if not self[name].first and not self[name].others:
+                raise RuleError(f"the entry {name!r} says nothing")
+
+
+# Words that read, in the tongues of many programs.
+_MACROS = {
+    "reads": "list|ls|get|show|view|describe|describe-*|get-*|list-*|status|info|inspect|logs|log|search|find|help|version"
+    "|whoami|who-am-i|history|diff|validate|lookup|read|cat|tail|explain|stats|search-*|head|head-*|lookup-*|batch-get-*|outdated|"
+    "versions|events|top|plan|preview|usage|health|ping|doctor|count|check|dump|query|query-*|scan|fetch|print|display|env-list",
+    "writes": "create|delete|destroy|remove|rm|update|set|apply|deploy|publish|push|edit|put|add|patch|replace|rename|move"
+    "|start|stop|restart|run|scale|rollback|promote|enable|disable|attach|detach|grant|revoke|purge|reset|import|upload|sync"
+    "|release|invoke|send|cancel|approve|merge|close|reopen|transfer|archive|unarchive|import-*|create-*|delete-*|update-*|put-*"
+    "|register|deregister|resize|suspend|resume|login|logout|unset|link|unlink|init|install|uninstall|upgrade|execute|exec|submit",
+}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name in FIELDS:
+        with open(os.path.join(here, name + ".rules"), encoding="utf-8") as file:
+            yield file.read(), f"{name}.rules"
+
+
+@cache
+def builtin() -> Library:
+    """Return the rules that come with takeback; read once."""
+    return Library(_texts())
+
+
+def with_own(texts: Iterable[tuple[str, str]]) -> Library:
+    """Return the rules with a user's own, which count before the others. Raises RuleError."""
+    return Library([*_texts(), *texts])

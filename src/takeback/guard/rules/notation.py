@@ -1,0 +1,311 @@
+"""The notation of rules, and matching a program's words against them.
+
+    @ NAME NAME..             an entry, for a program under these names
+    like NAME                 begin with all of that entry
+    value -o --output         options that take a value
+    style long                words with one dash are one option (`-auto-approve`)
+    stop N: run, exec         options end after N operands (of these sub-commands, else always)
+    ends -c                   options end behind these
+    folder -C --prefix        options that name the folder it works in
+    DEED DEED: PATTERN, ..    what the program does when a pattern fits; the most specific one counts
+    +DEED: PATTERN, ..        what it does besides
+    !DEED: PATTERN, ..        the last word when it fits: `!none: clean -n`
+    match CLASS: EXAMPLE      a command of that class (`not_match`: of another); tests check each
+
+A deed is a class (none files state opaque system destroys outside) or a handler with arguments: write(last).
+A pattern is a row of: `a|b` the next operand · `*` any operand · `$` no further operand · `... a|b` the first operand
+that any such pattern of the entry knows · `-x|--long` one of these options · `-x=a|b` with that value · `!-x` not that
+option · `any:GLOB` some operand fits · `.` nothing more. `let NAME = a|b` defines `$NAME`.
+Does not cover: what deeds do (`deeds`).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from takeback.guard.model import Deed
+from takeback.guard.options import Parsed, read
+
+_DEED = re.compile(r"([a-z_]+)(?:\(([^)]*)\))?")
+_MACRO = re.compile(r"\$([a-z]\w*)")
+_GLOB = re.compile(r"[*?\[]")
+
+
+class RuleError(ValueError):
+    """A line of rules that cannot be read; the text names file, line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One deed of a rule: a class or a handler, with its arguments."""
+
+    name: str
+    args: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """How heavy it is, for two patterns that fit equally well."""
+        if self.name.upper() in Deed.__members__:
+            cls, reason = Deed[self.name.upper()].value
+            return (cls, reason is not None)
+        return (2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example of a rule, with where it stands."""
+
+    command: str
+    cls: str
+    fits: bool
+    where: str
+
+
+class _Word:
+    """One operand's alternatives."""
+
+    __slots__ = ("exact", "globs")
+
+    def __init__(self, text: str) -> None:
+        parts = text.split("|")
+        self.exact = frozenset(part for part in parts if not _GLOB.search(part))
+        globs = [fnmatch.translate(part) for part in parts if _GLOB.search(part)]
+        self.globs = re.compile("|".join(globs)) if globs else None
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.exact or (self.globs is not None and self.globs.match(word) is not None)
+
+
+@dataclass(slots=True)
+class Pattern:
+    """A compiled pattern; `weight` says how specific it is."""
+
+    calls: tuple[Call, ...]
+    mode: str
+    path: list[_Word | None] = field(default_factory=list)
+    ends: bool = False
+    verb: _Word | None = None
+    options: list[tuple[tuple[str, ...], _Word | None, bool]] = field(default_factory=list)
+    some: _Word | None = None
+    weight: int = 0
+
+    def fits(self, parsed: Parsed, verb: str | None) -> bool:
+        """Whether the words that were read are of this kind."""
+        operands = parsed.operands
+        if len(operands) < len(self.path) or (self.ends and len(operands) != len(self.path)):
+            return False
+        for known, word in zip(self.path, operands, strict=False):
+            if known is not None and word not in known:
+                return False
+        if self.verb is not None and (verb is None or verb not in self.verb):
+            return False
+        for names, value, wanted in self.options:
+            given = [one for name in names if name in parsed.options for one in parsed.options[name]]
+            found = bool(given) if value is None else any(one in value for one in given)
+            if found is not wanted:
+                return False
+        return self.some is None or any(word in self.some for word in operands)
+
+
+@dataclass
+class Entry:
+    """What is known of one program."""
+
+    names: tuple[str, ...]
+    values: set[str] = field(default_factory=set)
+    long_style: bool = False
+    stop: int | None = None
+    stops: dict[str, int] = field(default_factory=dict)
+    ends: set[str] = field(default_factory=set)
+    folders: list[str] = field(default_factory=list)
+    first: dict[str, list[Pattern]] = field(default_factory=dict)
+    others: list[Pattern] = field(default_factory=list)
+    verbs: list[_Word] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+    wraps: bool = False  # runs something else that is named in its words
+
+    def read(self, words: list[str]) -> Parsed:
+        """Read the words after the program's name."""
+        return read(
+            words,
+            values=self.values,
+            long_style=self.long_style,
+            stop=self.stop,
+            stops=self.stops,
+            ends=self.ends,
+        )
+
+    def match(self, parsed: Parsed) -> list[Call] | None:
+        """Return what the program does, None when no pattern fits."""
+        verb = None
+        if self.verbs:
+            verb = next((word for word in parsed.operands if any(word in one for one in self.verbs)), None)
+        keyed = self.first.get(parsed.operands[0], ()) if parsed.operands else ()
+        best: Pattern | None = None
+        final: Pattern | None = None
+        added: list[Call] = []
+        for pattern in (*keyed, *self.others):
+            if not pattern.fits(parsed, verb):
+                continue
+            if pattern.mode == "+":
+                added.extend(pattern.calls)
+            elif pattern.mode == "!":
+                final = _better(final, pattern)
+            else:
+                best = _better(best, pattern)
+        if final is not None:
+            return list(final.calls)
+        if best is None:
+            return added or None
+        return [*best.calls, *added]
+
+    def copy(self, other: Entry) -> None:
+        """Take over all that another entry knows, but for its examples."""
+        self.values |= other.values
+        self.long_style, self.stop, self.wraps = other.long_style, other.stop, other.wraps
+        self.stops.update(other.stops)
+        self.ends |= other.ends
+        self.folders += other.folders
+        for name, patterns in other.first.items():
+            self.first.setdefault(name, []).extend(patterns)
+        self.others += other.others
+        self.verbs += other.verbs
+
+    def add(self, pattern: Pattern) -> None:
+        """File a pattern under its first word."""
+        self.wraps = self.wraps or any(call.name in _WRAPPING for call in pattern.calls)
+        first = pattern.path[0] if pattern.path else None
+        if pattern.verb is not None:
+            self.verbs.append(pattern.verb)
+        if first is None or first.globs is not None:
+            self.others.append(pattern)
+            return
+        for name in first.exact:
+            self.first.setdefault(name, []).append(pattern)
+
+
+_WRAPPING = {"run", "shell", "code", "script", "xargs", "find", "container", "sh"}
+
+
+def _better(one: Pattern | None, other: Pattern) -> Pattern:
+    if one is None or other.weight > one.weight:
+        return other
+    if other.weight < one.weight:
+        return one
+    return max(one, other, key=lambda pattern: max(call.rank for call in pattern.calls))
+
+
+def compile_pattern(text: str, calls: tuple[Call, ...], mode: str) -> Pattern:
+    """Compile one pattern of a line. Raises ValueError."""
+    made = Pattern(calls, mode)
+    words = iter(text.split())
+    for word in words:
+        if word == ".":
+            continue
+        if word == "$":
+            made.ends = True
+            made.weight += 2
+        elif word == "...":
+            made.verb = _Word(next(words, ""))
+            made.weight += 2
+        elif word.startswith("any:"):
+            made.some = _Word(word[4:])
+            made.weight += 3
+        elif word[0] == "-" or word[:2] == "!-":
+            wanted = word[0] == "-"
+            names, _, value = word.removeprefix("!").partition("=")
+            made.options.append((tuple(names.split("|")), _Word(value) if value else None, wanted))
+            made.weight += 3 if wanted else 1
+        elif word == "*":
+            made.path.append(None)
+            made.weight += 1
+        else:
+            made.path.append(_Word(word))
+            made.weight += 4
+    return made
+
+
+def entries(text: str, where: str, macros: Mapping[str, str] | None = None) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
+    """Yield each entry of a file with its lines, still to be compiled, as (line, place); raises RuleError."""
+    known = dict(macros or {})
+    entry: Entry | None = None
+    lines: list[tuple[str, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        place = f"{where}, line {number}"
+        if not line or line[0] == "#":
+            continue
+        if line.startswith("let "):
+            name, equals, value = line[4:].partition("=")
+            if not equals:
+                raise RuleError(f"{place}: `let` needs NAME = a|b")
+            known[name.strip()] = _expand(value.strip(), known, place)
+        elif line[0] == "@":
+            if entry is not None:
+                yield entry, lines
+            entry, lines = Entry(tuple(line[1:].split())), []
+        elif entry is None:
+            raise RuleError(f"{place}: no entry begins before this line; one begins with @ NAME")
+        else:
+            lines.append((line if line.startswith(("match", "not_match")) else _expand(line, known, place), place))
+    if entry is not None:
+        yield entry, lines
+
+
+def _expand(line: str, macros: Mapping[str, str], place: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        if found[1] not in macros:
+            raise RuleError(f"{place}: there is no `let {found[1]}` before this line")
+        return macros[found[1]]
+
+    return _MACRO.sub(one, line) if "$" in line else line
+
+
+def fill(entry: Entry, lines: list[tuple[str, str]], like: Mapping[str, Entry], deeds: frozenset[str]) -> None:
+    """Compile an entry's lines into it. Raises RuleError."""
+    for line, place in lines:
+        head, _, rest = line.partition(" ")
+        if head == "value":
+            entry.values.update(rest.split())
+        elif head == "ends":
+            entry.ends.update(rest.split())
+        elif head == "folder":
+            entry.folders += rest.split()
+            entry.values.update(rest.split())
+        elif head == "style" and rest == "long":
+            entry.long_style = True
+        elif head == "stop":
+            count, _, subs = rest.partition(":")
+            if not count.strip().isdigit():
+                raise RuleError(f"{place}: `stop` needs a number")
+            if subs:
+                entry.stops.update((sub.strip(), int(count)) for sub in subs.split(","))
+            else:
+                entry.stop = int(count)
+        elif head == "like":
+            if rest not in like:
+                raise RuleError(f"{place}: there is no entry {rest!r}")
+            entry.copy(like[rest])
+        elif head in ("match", "not_match"):
+            cls, _, command = rest.partition(": ")
+            entry.examples.append(Example(command, cls, head == "match", place))
+        else:
+            _fill_rule(entry, line, place, deeds)
+
+
+def _fill_rule(entry: Entry, line: str, place: str, deeds: frozenset[str]) -> None:
+    said, colon, patterns = line.partition(": ")
+    if not colon:
+        raise RuleError(f"{place}: a rule is DEED: PATTERN, not {line!r}")
+    mode = said[0] if said[0] in "+!" else ""
+    calls = []
+    for word in said[len(mode) :].split():
+        found = _DEED.fullmatch(word)
+        if found is None or found[1] not in deeds:
+            raise RuleError(f"{place}: there is no deed {word!r}")
+        calls.append(Call(found[1], tuple(found[2].split(",")) if found[2] else ()))
+    for pattern in patterns.split(","):
+        entry.add(compile_pattern(pattern, tuple(calls), mode))
