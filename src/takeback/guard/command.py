@@ -246,7 +246,8 @@ class Step:
         if "--help" not in options and "--version" not in options:
             return False
         if self.entry.wraps:
-            return len(self.words) == 1
+            # What it runs may be asked for help, and then it runs.
+            return len(options) == 1 and len(self.operands) <= 1 and self.name not in ("find", "gfind")
         return self.words[-1] in ("--help", "--version") or self.words[0] in ("--help", "--version")
 
     def deed(self, deed: Deed, why: str = "", target: str = "", what: What | None = None) -> None:

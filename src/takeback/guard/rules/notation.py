@@ -214,6 +214,8 @@ def compile_pattern(text: str, calls: tuple[Call, ...], mode: str) -> Pattern:
         elif word.startswith("any:"):
             made.some = _Word(word[4:])
             made.weight += 3
+        elif "$" in word or (("|-" in word or "|" in word and word[0] == "-") and not _alike(word)):
+            raise ValueError(f"{word!r} mixes operands with options or `$`")
         elif word[0] == "-" or word[:2] == "!-":
             wanted = word[0] == "-"
             names, _, value = word.removeprefix("!").partition("=")
@@ -226,6 +228,12 @@ def compile_pattern(text: str, calls: tuple[Call, ...], mode: str) -> Pattern:
             made.path.append(_Word(word))
             made.weight += 4
     return made
+
+
+def _alike(word: str) -> bool:
+    """Whether the alternatives of a word are all options, or all operands."""
+    parts = word.removeprefix("!").partition("=")[0].split("|")
+    return len({part[:1] == "-" for part in parts}) == 1
 
 
 def entries(text: str, where: str, macros: Mapping[str, str] | None = None) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
@@ -308,4 +316,7 @@ def _fill_rule(entry: Entry, line: str, place: str, deeds: frozenset[str]) -> No
             raise RuleError(f"{place}: there is no deed {word!r}")
         calls.append(Call(found[1], tuple(found[2].split(",")) if found[2] else ()))
     for pattern in patterns.split(","):
-        entry.add(compile_pattern(pattern, tuple(calls), mode))
+        try:
+            entry.add(compile_pattern(pattern, tuple(calls), mode))
+        except ValueError as error:
+            raise RuleError(f"{place}: {error}") from None
