@@ -7,6 +7,7 @@
     stop N: run, exec         options end after N operands (of these sub-commands, else always)
     ends -c                   options end behind these
     folder -C --prefix        options that name the folder it works in
+    each                      every operand is a sub-command of its own (`mvn clean deploy`)
     DEED DEED: PATTERN, ..    what the program does when a pattern fits; the most specific one counts
     +DEED: PATTERN, ..        what it does besides
     !DEED: PATTERN, ..        the last word when it fits: `!none: clean -n`
@@ -125,6 +126,7 @@ class Entry:
     others: list[Pattern] = field(default_factory=list)
     verbs: list[_Word] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
+    each: bool = False
     wraps: bool = False  # runs something else that is named in its words
 
     def read(self, words: list[str]) -> Parsed:
@@ -140,6 +142,10 @@ class Entry:
 
     def match(self, parsed: Parsed) -> list[Call] | None:
         """Return what the program does, None when no pattern fits."""
+        if self.each and len(parsed.operands) > 1:
+            alone = [Parsed(parsed.options, [word], [place], -1) for word, place in zip(parsed.operands, parsed.places, strict=False)]
+            found = [self.match(one) for one in alone]
+            return None if None in found else [call for calls in found for call in calls or ()]
         verb = None
         if self.verbs:
             verb = next((word for word in parsed.operands if any(word in one for one in self.verbs)), None)
@@ -168,6 +174,7 @@ class Entry:
         self.long_style, self.stop, self.wraps = other.long_style, other.stop, other.wraps
         self.stops.update(other.stops)
         self.ends |= other.ends
+        self.each = other.each
         self.folders += other.folders
         for name, patterns in other.first.items():
             self.first.setdefault(name, []).extend(patterns)
@@ -280,6 +287,8 @@ def fill(entry: Entry, lines: list[tuple[str, str]], like: Mapping[str, Entry], 
             entry.values.update(rest.split())
         elif head == "ends":
             entry.ends.update(rest.split())
+        elif line == "each":
+            entry.each = True
         elif head == "folder":
             entry.folders += rest.split()
             entry.values.update(rest.split())
