@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator
 
 from takeback.guard.model import Deed
-from takeback.guard.parse import parse
+from takeback.guard.parse import encode, parse
 from takeback.guard.walk import Walk
 from takeback.guard.words import split
 
 _LEADING = re.compile(r"\s*(\|&|&&|\|\||[|&;]|\n)+")
 _TOKEN = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|((?:[^\s;&|<>()'\"`\\]|\\.)+)|([;&|\n()`]|\$\()", re.DOTALL)
 _KEYWORDS = frozenset("if then else elif fi for while until do done case esac in { } ! time coproc function select".split())
-_MOST = 2_000
+_MOST = 500
 
 
 def read(walk: Walk, source: str) -> None:
@@ -29,7 +29,7 @@ def read(walk: Walk, source: str) -> None:
         return
     leading = _LEADING.match(source)
     if leading is not None:
-        rest = parse(source[leading.end() :].encode("utf-8", "surrogateescape"))
+        rest = parse(encode(source[leading.end() :]))
         if rest is not None:
             # The shell refuses a line that begins with an operator, so nothing more than this can run.
             walk.visit(rest)

@@ -47,7 +47,8 @@ def module(step: Step) -> None:
                  "uvicorn", "gunicorn", "flask", "celery", "alembic", "streamlit", "playwright", "pdm", "hatch", "pip_audit", "pipdeptree", "bandit",
                  "webbrowser", "ensurepip", "http", "ansible", "conda", "mkdocs", "sphinx", "pyright", "autopep8", "yapf", "base64", "gzip", "uuid",
                  "inspect", "locale", "cProfile", "pdb", "trace", "django"):  # fmt: skip
-        step.run([f"python-m-{short}" if f"python-m-{short}" in step.walk.library else short, *step.operands])
+        name = f"python-m-{short}"
+        step.run([name if name in step.walk.library else short, *step.operands])
     else:
         step.deed(Deed.OPAQUE, f"{step.name} -m {name} runs code that cannot be seen".replace(UNKNOWN, "?"))
 
@@ -159,6 +160,8 @@ def _call(step: Step, node: Any) -> bool:
         url = _literal(node.args[1]) if last == "request" and len(node.args) > 1 else first
         request(step, method, url or UNKNOWN)
         return True
+    if last == "write" and type(getattr(node.func, "value", None)).__name__ == "Call" and name.startswith("()"):
+        return _dotted(node.func.value.func).rpartition(".")[2] == "open"
     return last in _SAFE_CALLS or (last not in _BAD_METHODS and last not in _BAD_NAMES and "." in name)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from takeback.guard import code, databases, editing, git, http, search, scripts, unwrap
 from takeback.guard.command import Step
-from takeback.guard.model import Class, Effect, What
+from takeback.guard.model import Class, Deed, Effect, What
 
 
 def write(step: Step, *selectors: str) -> None:
@@ -36,11 +36,20 @@ def brake(step: Step) -> None:
     step.walk.add(Effect(Class.FILES, What.BRAKE, f"{step.label} is for people: it loosens what holds agents back"))
 
 
+def packages(step: Step) -> None:
+    """Packages of Python: in the project's virtual environment, or this machine's."""
+    if step.walk.elevated or step.walk.context.venv is False:
+        step.deed(Deed.SYSTEM, f"{step.label} changes packages outside the project", what=What.PACKAGE)
+    else:
+        step.deed(Deed.STATE, f"{step.label} changes packages of the project", what=What.PACKAGE)
+
+
 HANDLERS: dict[str, Callable[..., None]] = {
     "write": write,
     "delete": delete,
     "read": read,
     "brake": brake,
+    "packages": packages,
     "copy": editing.copy,
     "dd": editing.dd,
     "tar": editing.tar,

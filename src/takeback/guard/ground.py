@@ -27,7 +27,8 @@ def context(cwd: str, *, home: str, data: str, virtual_env: str = "") -> Context
     cwd = os.path.realpath(cwd)
     root = _root(cwd)
     asked = _Asked(root)
-    venv = True if virtual_env and os.path.realpath(virtual_env).startswith(root + "/") else None
+    inside = virtual_env and os.path.realpath(virtual_env).startswith(root + "/")
+    venv = True if inside else os.path.isdir(os.path.join(root, ".venv")) or os.path.isdir(os.path.join(root, "venv"))
     return Context(
         root=root,
         cwd=cwd,

@@ -45,6 +45,14 @@ def parse(source: bytes) -> Node | None:
     return None if root.has_error else root
 
 
+def encode(source: str) -> bytes:
+    """Return text as bytes of a file or an argument would be; what no such bytes are becomes a question mark."""
+    try:
+        return source.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return source.encode("utf-8", "replace")
+
+
 def has_coprocess(source: bytes) -> bool:
     """Whether the text may start a coprocess: the grammar does not know the word."""
     return b"coproc" in source and any(found[2].startswith(b"coproc") for found in _AT_COMMAND.finditer(source))

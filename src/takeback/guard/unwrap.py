@@ -22,7 +22,10 @@ def run(step: Step, where: str = "1..") -> None:
         if plain and words:
             dispatch(step.walk, words, plain=True)
             return
+    elevated = step.walk.elevated
+    step.walk.elevated = elevated or step.name in ("sudo", "doas", "pkexec", "run0")
     step.run(words)
+    step.walk.elevated = elevated
 
 
 def shell(step: Step, *selectors: str) -> None:
@@ -70,7 +73,9 @@ def _stdin(step: Step) -> None:
     if given is None:
         step.deed(Deed.OPAQUE, f"{step.name} opens a shell, and what is typed into it is not seen")
     elif given.text is not None:
+        step.walk.stdin = None
         step.walk.shell(given.text, f"{step.name} <")
+        step.walk.stdin = given
     elif given.made_by[:1] == ("cat",) and len(given.made_by) == 2 and UNKNOWN not in given.made_by[1]:
         script(step.walk, given.made_by[1], [])
     else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from takeback.guard import places
 from takeback.guard.context import Context
 from takeback.guard.model import Class, Deed, Effect, Part, Reason, What
-from takeback.guard.parse import LONGEST, has_coprocess, parse
+from takeback.guard.parse import LONGEST, encode, has_coprocess, parse
 from takeback.guard.words import PRINTED, UNKNOWN, Expander
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from takeback.guard.rules import Library
 
 DEEPEST = 40  # scripts in scripts
-MOST_COMMANDS = 20_000
+MOST_COMMANDS = 5_000
 
 # Programs that print shell for `eval`, to set up a session.
 _PRINT_SETTINGS = frozenset(
@@ -72,6 +72,7 @@ class Walk:
         self.part = Part("")
         self.stdin: Stdin | None = None
         self.depth = 0
+        self.elevated = False  # as another user, so packages go to the machine
         self._count = 0
         self._active: list[str] = []  # functions being followed
         self._called: set[str] = set()
@@ -98,7 +99,7 @@ class Walk:
             self.class_of(Deed.OUTSIDE, "runs a command that cannot be seen")
 
     def _source(self, source: str) -> None:
-        raw = source.encode("utf-8", "surrogateescape")
+        raw = encode(source)
         root = parse(raw)
         if root is None:
             from takeback.guard.broken import read
@@ -122,11 +123,10 @@ class Walk:
         outer, part = self.part, Part("", how)
         outer.parts.append(part)
         self.part, self.depth = part, self.depth + 1
-        stdin, self.stdin = self.stdin, None
         try:
             yield part
         finally:
-            self.part, self.depth, self.stdin = outer, self.depth - 1, stdin
+            self.part, self.depth = outer, self.depth - 1
 
     def add(self, effect: Effect) -> None:
         """Note an effect of the current part."""
@@ -468,8 +468,11 @@ class Walk:
     def call(self, name: str, arguments: list[str]) -> bool:
         """Follow a function of this script; False when there is none of this name (or it calls itself)."""
         body = self.scope.functions.get(name)
-        if body is None or name in self._active:
-            return body is not None
+        if body is None:
+            return False
+        if name in self._active:
+            self.class_of(Deed.OPAQUE, f"{name} calls itself")
+            return True
         self._called.add(name)
         self._active.append(name)
         outer = dict(self.scope.variables)

@@ -16,7 +16,7 @@ FIELDS = ("shell", "files", "text", "git", "forges", "packages", "languages", "b
           "system", "network", "backup", "services", "editors")  # fmt: skip
 HANDLERS = frozenset(
     "write delete read brake copy dd tar rsync sed awk run shell sh env cd trap define xargs find container script target code module curl "
-    "httpie api asks sql sqlite query server gitsettings gitconfig gitalias githooks".split()
+    "httpie api asks sql sqlite query server gitsettings packages gitconfig gitalias githooks".split()
 )
 DEEDS = HANDLERS | frozenset(name.lower() for name in Deed.__members__)
 
