@@ -13,4 +13,15 @@ from takeback.guard.context import Context
 from takeback.guard.model import Class, Effect, Part, Reason, Verdict, What
 from takeback.guard.toolcalls import classify_tool
 
-__all__ = ["Class", "Context", "Effect", "Part", "Reason", "Verdict", "What", "classify", "classify_argv", "classify_tool"]
+__all__ = [
+    "Class",
+    "Context",
+    "Effect",
+    "Part",
+    "Reason",
+    "Verdict",
+    "What",
+    "classify",
+    "classify_argv",
+    "classify_tool",
+]

@@ -15,7 +15,9 @@ from takeback.guard.words import split
 
 _LEADING = re.compile(r"\s*(\|&|&&|\|\||[|&;]|\n)+")
 _TOKEN = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|((?:[^\s;&|<>()'\"`\\]|\\.)+)|([;&|\n()`]|\$\()", re.DOTALL)
-_KEYWORDS = frozenset("if then else elif fi for while until do done case esac in { } ! time coproc function select".split())
+_KEYWORDS = frozenset(
+    "if then else elif fi for while until do done case esac in { } ! time coproc function select".split()
+)
 _MOST = 500
 
 

@@ -33,7 +33,9 @@ def inline(step: Step, language: str, *selectors: str) -> None:
     for text in texts:
         if text.startswith(UNKNOWN):
             step.deed(Deed.OUTSIDE, f"{step.name} runs code that cannot be seen")
-        elif len(text) > _LONGEST or not (_python(step, text) if language == "python" else _other(step, text, language)):
+        elif len(text) > _LONGEST or not (
+            _python(step, text) if language == "python" else _other(step, text, language)
+        ):
             step.deed(Deed.OPAQUE, f"{step.name} runs code that is not plainly harmless")
 
 
@@ -67,7 +69,9 @@ _SAFE_CALLS = frozenset(
     "chr ord hex bin oct dir vars bytes format reversed iter next divmod pow frozenset hasattr issubclass callable help "
     "Path PurePath Counter defaultdict namedtuple OrderedDict Decimal Fraction datetime date timedelta".split()
 )
-_BAD_NAMES = frozenset("eval exec compile __import__ globals locals setattr delattr getattr input breakpoint memoryview".split())
+_BAD_NAMES = frozenset(
+    "eval exec compile __import__ globals locals setattr delattr getattr input breakpoint memoryview".split()
+)
 _BAD_METHODS = frozenset(
     "system popen remove unlink rmtree rmdir removedirs rename renames replace_ write write_text write_bytes writelines mkdir makedirs touch symlink "
     "symlink_to link hardlink_to link_to chmod chown lchmod run call check_call check_output Popen urlopen urlretrieve post put patch delete request send "
@@ -96,7 +100,11 @@ def _python(step: Step, text: str) -> bool:
             clear = _call(step, node) and clear
         elif kind in ("Name", "Attribute"):
             name = node.id if kind == "Name" else node.attr
-            clear = clear and name not in _BAD_NAMES and not (name.startswith("__") and name not in ("__version__", "__file__", "__name__", "__doc__"))
+            clear = (
+                clear
+                and name not in _BAD_NAMES
+                and not (name.startswith("__") and name not in ("__version__", "__file__", "__name__", "__doc__"))
+            )
         for field in getattr(node, "_fields", ()):
             value = getattr(node, field)
             if isinstance(value, list):
@@ -131,10 +139,15 @@ def _call(step: Step, node: Any) -> bool:
     name = _dotted(node.func)
     last = name.rpartition(".")[2]
     first = _literal(node.args[0]) if node.args else None
-    if last in ("remove", "unlink", "rmtree", "rmdir", "removedirs") and (name.startswith(("os.", "shutil.")) or name == last):
+    if last in ("remove", "unlink", "rmtree", "rmdir", "removedirs") and (
+        name.startswith(("os.", "shutil.")) or name == last
+    ):
         step.touch(first if first is not None else UNKNOWN, delete=True, deep=True)
         return True
-    if last in ("unlink", "rmdir", "touch", "write_text", "write_bytes", "mkdir") and type(node.func).__name__ == "Attribute":
+    if (
+        last in ("unlink", "rmdir", "touch", "write_text", "write_bytes", "mkdir")
+        and type(node.func).__name__ == "Attribute"
+    ):
         owner = _literal(node.func.value)
         if owner is None and name.startswith("os."):
             owner = first
@@ -145,17 +158,43 @@ def _call(step: Step, node: Any) -> bool:
     if last in ("makedirs", "mkdir") and first is not None:
         step.touch(first)
         return True
-    if name in ("os.rename", "os.replace", "shutil.move", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.copy2") and len(node.args) > 1:
+    if (
+        name
+        in (
+            "os.rename",
+            "os.replace",
+            "shutil.move",
+            "shutil.copy",
+            "shutil.copyfile",
+            "shutil.copytree",
+            "shutil.copy2",
+        )
+        and len(node.args) > 1
+    ):
         second = _literal(node.args[1])
         step.touch(second if second is not None else UNKNOWN)
         if "copy" not in last:
             step.touch(first if first is not None else UNKNOWN, delete=True, deep=True)
         return True
-    if last in ("system", "popen", "run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput"):
+    if last in (
+        "system",
+        "popen",
+        "run",
+        "call",
+        "check_call",
+        "check_output",
+        "Popen",
+        "getoutput",
+        "getstatusoutput",
+    ):
         return _process(step, node, first)
-    if last in ("urlopen", "get", "head", "post", "put", "patch", "delete", "request") and name.startswith(("requests.", "httpx.", "urllib.", "urlopen")):
+    if last in ("urlopen", "get", "head", "post", "put", "patch", "delete", "request") and name.startswith(
+        ("requests.", "httpx.", "urllib.", "urlopen")
+    ):
         method = first or "?" if last == "request" else "GET" if last == "urlopen" else last.upper()
-        if last == "urlopen" and (len(node.args) > 1 or any(word.arg == "data" for word in node.keywords) or first is None):
+        if last == "urlopen" and (
+            len(node.args) > 1 or any(word.arg == "data" for word in node.keywords) or first is None
+        ):
             method = "POST"
         url = _literal(node.args[1]) if last == "request" and len(node.args) > 1 else first
         request(step, method, url or UNKNOWN)
@@ -199,11 +238,15 @@ _DELETES = re.compile(r"\b(?:rmSync|rm|unlinkSync|unlink|rmdirSync|rmdir|rm_rf|r
                       r"|emptyDirSync|remove_entry|remove_entry_secure)\s*[(\s]\s*(['\"])(.*?)\1")  # fmt: skip
 _WRITES = re.compile(r"\b(?:writeFileSync|writeFile|appendFileSync|appendFile|createWriteStream|file_put_contents|write|mkdirSync|mkdir|mkdir_p|touch|outputFile\w*"
                      r"|mkdirp|truncateSync|binwrite)\s*[(\s]\s*(['\"])(.*?)\1")  # fmt: skip
-_OPENS = re.compile(r"\b(?:open|fopen|File\.open|File\.new)\s*[(\s]\s*(?:[$\w]+\s*,\s*)?(['\"])(.*?)\1\s*,\s*(['\"])([^'\"]*)\3(?:\s*,\s*(['\"])(.*?)\5)?")
+_OPENS = re.compile(
+    r"\b(?:open|fopen|File\.open|File\.new)\s*[(\s]\s*(?:[$\w]+\s*,\s*)?(['\"])(.*?)\1\s*,\s*(['\"])([^'\"]*)\3(?:\s*,\s*(['\"])(.*?)\5)?"
+)
 _SENDS = re.compile(r"method['\"]?\s*(?::|=>)\s*['\"](POST|PUT|PATCH|DELETE)['\"]|\.(post|put|patch|delete)\s*\(\s*['\"]|Net::HTTP\.post|::Post\.new|CURLOPT_POST"
                     r"|\bsendBeacon\b|nodemailer|sendMail|Net::SMTP|\bmail\s*\(", re.IGNORECASE)  # fmt: skip
 _URL = re.compile(r"https?://[^\s'\"`)]+")
-_ASKS = re.compile(r"\b(fetch|axios|http\.get|https\.get|Net::HTTP\.get|URI\.open|file_get_contents|LWP::Simple|open-uri|got)\b")
+_ASKS = re.compile(
+    r"\b(fetch|axios|http\.get|https\.get|Net::HTTP\.get|URI\.open|file_get_contents|LWP::Simple|open-uri|got)\b"
+)
 _NEVER_PLAIN = re.compile(
     r"\b(eval|Function|import\(|child_process|spawn|exec|fork|system|net|dgram|tls|cluster|worker_threads|vm|process\.(kill|chdir|exit\w+|dlopen|binding)|unlink|rm\w*"
     r"|rename\w*|chmod\w*|chown\w*|write\w*File\w*|appendFile\w*|symlink\w*|copyFile\w*|truncate\w*|Socket|TCPSocket|UDPSocket|FileUtils|kill|syscall|send|load|instance_eval"
@@ -211,7 +254,9 @@ _NEVER_PLAIN = re.compile(
     r"|file_put_contents|passthru|shell_exec|proc_open|popen|include|unserialize|mail|move_uploaded_file|rmdir|mkdir|Bun\.(write|\$|spawn)|Deno\.(write\w*|remove|run"
     r"|Command|mkdir|rename))\b"
 )
-_REQUIRE = re.compile(r"\brequire\s*\(?\s*['\"]([^'\"]+)['\"]|\bfrom\s+['\"]([^'\"]+)['\"]|\bimport\s+['\"]([^'\"]+)['\"]|\buse\s+([A-Z][\w:]*)")
+_REQUIRE = re.compile(
+    r"\brequire\s*\(?\s*['\"]([^'\"]+)['\"]|\bfrom\s+['\"]([^'\"]+)['\"]|\bimport\s+['\"]([^'\"]+)['\"]|\buse\s+([A-Z][\w:]*)"
+)
 _SAFE_REQUIRE = frozenset(
     "fs path os util url crypto assert events querystring buffer zlib string_decoder timers json date set time yaml digest securerandom pp erb ostruct bigdecimal "
     "prime csv strict warnings Data::Dumper List::Util POSIX Time::HiRes JSON JSON::PP MIME::Base64 Digest::MD5 Digest::SHA http https net/http uri open-uri fileutils "
@@ -258,7 +303,13 @@ def _other(step: Step, text: str, language: str) -> bool:
     elif _ASKS.search(rest) and url:
         request(step, "GET", url[0])
     modules = [next(one for one in found.groups() if one) for found in _REQUIRE.finditer(rest)]
-    if any(module not in _SAFE_REQUIRE and not module.startswith(("./", "../")) or module.startswith(".") and not module.endswith(".json") for module in modules):
+    if any(
+        module not in _SAFE_REQUIRE
+        and not module.startswith(("./", "../"))
+        or module.startswith(".")
+        and not module.endswith(".json")
+        for module in modules
+    ):
         return False
     if re.search(r"\b(require|import)\b", _REQUIRE.sub(" ", rest)) or UNKNOWN in rest:
         return False

@@ -25,9 +25,13 @@ _SYSTEM_DIRS = re.compile(
     r"/(usr/(local/)?)?s?bin/[^/]+|/opt/homebrew/(s?bin|opt/[^/]+/bin)/[^/]+|/snap/bin/[^/]+"
     r"|(.*/)?(node_modules/\.bin|\.?venv/bin|env/bin|vendor/bin)/[^/]+|/usr/lib/[^/]+/(bin/)?[^/]+"
 )
-_HOME_DIRS = re.compile(r"/(\.local/bin|\.cargo/bin|go/bin|bin|\.bun/bin|\.deno/bin|\.pyenv/shims|\.npm-global/bin)/[^/]+")
+_HOME_DIRS = re.compile(
+    r"/(\.local/bin|\.cargo/bin|go/bin|bin|\.bun/bin|\.deno/bin|\.pyenv/shims|\.npm-global/bin)/[^/]+"
+)
 _ASSIGNMENT = re.compile(r"[^/=\s]*=")
-LEAVES = re.compile(r"(^|[-_:./])(deploy|release|publish|ship|upload|push|rollout|promote|notify|announce|send)($|[-_:./])", re.I)
+LEAVES = re.compile(
+    r"(^|[-_:./])(deploy|release|publish|ship|upload|push|rollout|promote|notify|announce|send)($|[-_:./])", re.I
+)
 
 _PHRASES = {
     Deed.FILES: "changes files of the project",
@@ -170,7 +174,11 @@ def environment(walk: Walk, name: str, value: str) -> None:
             walk.shell(value, f"{name}=")
     elif name == "PATH":
         for folder in value.split(":"):
-            if not (_FOUND_IN.fullmatch(folder) or folder.startswith(walk.context.home + "/.") or folder == walk.context.home + "/bin"):
+            if not (
+                _FOUND_IN.fullmatch(folder)
+                or folder.startswith(walk.context.home + "/.")
+                or folder == walk.context.home + "/bin"
+            ):
                 walk.class_of(Deed.OPAQUE, "programs may not be what their names say: PATH is changed")
                 return
     elif _LOADED.fullmatch(name) and value:
@@ -256,7 +264,13 @@ class Step:
             where = shown(self.cwd or "a folder that cannot be known")
             reason = Reason.SYSTEM if where.startswith("/tmp/") else Reason.DESTROYS
             self.walk.add(
-                Effect(Class.MACHINE, What.WRITE, f"{self.label} changes {where}, outside the project", where, reason=reason)
+                Effect(
+                    Class.MACHINE,
+                    What.WRITE,
+                    f"{self.label} changes {where}, outside the project",
+                    where,
+                    reason=reason,
+                )
             )
             return
         self.walk.class_of(deed, why or f"{shown(self.label)} {_PHRASES[deed]}", what or _KINDS[deed], target)

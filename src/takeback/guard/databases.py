@@ -56,7 +56,9 @@ def reads_only(text: str) -> bool:
 def sql(step: Step, host: str, query: str, file: str = "", database: str = "1") -> None:
     """`sql(-h|--host,-c|--command,-f|--file,1)`: options of host, statement and file, and the operand that may be a URL."""
     texts = step.select(*([query] if query[0] == "-" else [f"{query}.."]))
-    where = _where(step, step.select(host), [one for one in step.operands[:3] if "://" in one or "host=" in one or UNKNOWN in one])
+    where = _where(
+        step, step.select(host), [one for one in step.operands[:3] if "://" in one or "host=" in one or UNKNOWN in one]
+    )
     if texts and all(reads_only(text) for text in texts) and not (file and step.select(file)):
         return
     if not texts and not (file and step.select(file)) and step.stdin is not None and step.stdin.text is not None:
@@ -104,7 +106,9 @@ def sqlite(step: Step) -> None:
     if not texts and step.stdin is not None and step.stdin.text is not None:
         texts = [step.stdin.text]
     for text in texts:
-        found = re.search(r"^\s*\.(?:shell|system)\s+(.*)|\.(?:output|once|save|backup|clone|log)\s+(\S+)", text, re.MULTILINE)
+        found = re.search(
+            r"^\s*\.(?:shell|system)\s+(.*)|\.(?:output|once|save|backup|clone|log)\s+(\S+)", text, re.MULTILINE
+        )
         if found and found[1]:
             step.shell(found[1])
         elif found:
@@ -134,7 +138,9 @@ def query(step: Step, kind: str) -> None:
     texts = parsed.values("--eval")
     if not texts and step.stdin is not None and step.stdin.text is not None:
         texts = [step.stdin.text]
-    if texts and all(_MONGO_READS.search(text) and not _MONGO_WRITES.search(text) and UNKNOWN not in text for text in texts):
+    if texts and all(
+        _MONGO_READS.search(text) and not _MONGO_WRITES.search(text) and UNKNOWN not in text for text in texts
+    ):
         return
     change(step, host, opaque=not texts)
 

@@ -206,7 +206,9 @@ def _awk_program(step: Step, text: str) -> None:
     for operator, token in _PRINT_TO.findall(masked):
         said = constant(token)
         if operator == "|":
-            step.shell(said) if said is not None else step.deed(Deed.OPAQUE, f"{step.name} runs what it makes of its input")
+            step.shell(said) if said is not None else step.deed(
+                Deed.OPAQUE, f"{step.name} runs what it makes of its input"
+            )
         else:
             step.touch(said if said is not None else UNKNOWN)
     for token in re.findall(r"\bsystem\s*\(\s*([^()\s]*)\s*(\)?)", masked):

@@ -23,7 +23,9 @@ _PROGRAM = re.compile(
     r"|submodule\..*\.update|sendemail\..*cmd|core\.worktree|safe\.directory|http\.proxy)$",
     re.IGNORECASE,
 )
-_PLAIN_PROGRAMS = frozenset(("", "cat", "less", "true", "false", ":", "vi", "vim", "nano", "store", "cache", "code --wait"))
+_PLAIN_PROGRAMS = frozenset(
+    ("", "cat", "less", "true", "false", ":", "vi", "vim", "nano", "store", "cache", "code --wait")
+)
 
 
 def settings(step: Step) -> None:
@@ -57,7 +59,9 @@ def _program(step: Step, key: str, value: str) -> None:
 def config(step: Step) -> None:
     """`git config`: what is set, where."""
     has = step.parsed.has
-    operands = [one for one in step.operands[1:] if one not in ("set", "unset", "edit", "remove-section", "rename-section")]
+    operands = [
+        one for one in step.operands[1:] if one not in ("set", "unset", "edit", "remove-section", "rename-section")
+    ]
     if has("--global", "--system"):
         step.deed(Deed.DESTROYS, "git config changes settings of this user or machine")
     elif has("-f", "--file"):

@@ -63,7 +63,9 @@ def curl(step: Step) -> None:
         if PRINTED in header and method in _READS or header.startswith("@"):
             method = "POST"  # something read here goes along
     for url in urls:
-        if url.startswith(("smtp", "ftp://", "ftps://", "sftp://", "scp://", "telnet")) and (has("-T", "--upload-file") or "smtp" in url[:5]):
+        if url.startswith(("smtp", "ftp://", "ftps://", "sftp://", "scp://", "telnet")) and (
+            has("-T", "--upload-file") or "smtp" in url[:5]
+        ):
             step.deed(Deed.OUTSIDE, f"{step.name} sends to {shown(host_of(url))}", shown(host_of(url)))
         else:
             request(step, method, url)
@@ -100,7 +102,9 @@ def _saved(step: Step, urls: list[str]) -> None:
         names = [into + one for one in values("-o", "--output")]
         if has("-O", "--remote-name", "--remote-name-all", "-J"):
             names += [into + (url.rstrip("/").rpartition("/")[2].partition("?")[0] or UNKNOWN) for url in urls]
-        names += values("-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--trace-ascii", "--stderr", "--etag-save", "--hsts")
+        names += values(
+            "-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--trace-ascii", "--stderr", "--etag-save", "--hsts"
+        )
     for name in names:
         if name:
             step.touch(name)
@@ -115,13 +119,19 @@ def httpie(step: Step) -> None:
     if not operands:
         return
     url, items = operands[0], operands[1:]
-    body = any(re.match(r"[^:=@]+(:=|=(?!=)|@)", item) for item in items) or step.parsed.has("--raw", "-f", "--form", "--multipart")
+    body = any(re.match(r"[^:=@]+(:=|=(?!=)|@)", item) for item in items) or step.parsed.has(
+        "--raw", "-f", "--form", "--multipart"
+    )
     request(step, method or ("POST" if body else "GET"), url)
     for name in step.parsed.values("-o", "--output"):
         step.touch(name)
 
 
-def api(step: Step, option: str = "-X|--method|--request", fields: str = "-f|-F|--raw-field|--field|--input|--form|-d|--data") -> None:
+def api(
+    step: Step,
+    option: str = "-X|--method|--request",
+    fields: str = "-f|-F|--raw-field|--field|--input|--form|-d|--data",
+) -> None:
     """A program that calls its own API, as `gh api`: fields make it a POST; GraphQL is read for mutations."""
     given = step.parsed.values(*option.split("|"))
     sent = step.parsed.values(*fields.split("|"))

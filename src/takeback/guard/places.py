@@ -22,7 +22,9 @@ _BRAKE_INSIDE = re.compile(
 )
 # Folders whose loss takes the files above along.
 _BRAKE_ABOVE = re.compile(r"(^|/)\.(claude|codex|gemini|opencode)/?$")
-_METADATA = re.compile(r"(config(\.worktree)?|description|hooks|info|hooks/.*|info/.*|[^ ]*\.lock|COMMIT_EDITMSG|MERGE_MSG)$")
+_METADATA = re.compile(
+    r"(config(\.worktree)?|description|hooks|info|hooks/.*|info/.*|[^ ]*\.lock|COMMIT_EDITMSG|MERGE_MSG)$"
+)
 LOCAL = re.compile(r"(localhost|127(\.\d+){3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|[\w-]+\.localhost)$")
 
 
@@ -72,9 +74,13 @@ def touch(path: str, cwd: str | None, context: Context, *, delete: bool = False,
         if part and _METADATA.match(part):
             effects.append(Effect(Class.STATE, What.METADATA, f"{verb} {rel}, which no commit holds", rel))
         else:
-            effects.append(Effect(Class.MACHINE, What.METADATA, f"{verb} the repository itself", rel, reason=Reason.DESTROYS))
+            effects.append(
+                Effect(Class.MACHINE, What.METADATA, f"{verb} the repository itself", rel, reason=Reason.DESTROYS)
+            )
     elif delete and (rel == "" or last in (".*", "{*,.*}") or (last.startswith(".") and set(last) <= set(".*?[]!^"))):
-        effects.append(Effect(Class.MACHINE, what, f"{verb} the whole project with its .git", rel or ".", reason=Reason.DESTROYS))
+        effects.append(
+            Effect(Class.MACHINE, what, f"{verb} the whole project with its .git", rel or ".", reason=Reason.DESTROYS)
+        )
     elif (delete and rel in ("*", "**", "**/*", "?*")) or _ignored(rel, context):
         effects.append(Effect(Class.STATE, what, f"{verb} {rel}, which git does not see", rel))
     elif context.nested(rel):

@@ -26,7 +26,9 @@ _MAKE_VARIABLE = re.compile(r"\$[({][^)}]*[)}]|\$[@<^*+?%]")
 def script(walk: Walk, name: str, arguments: list[str], *, language: str = "sh") -> None:
     """A program of the project is run: its text counts when it is shell and there, else its name is all there is."""
     text = _text(walk, name)
-    if text is not None and (_SHELL.match(text) or (language == "sh" and name.endswith((".sh", ".bash")) and text[:2] != "#!")):
+    if text is not None and (
+        _SHELL.match(text) or (language == "sh" and name.endswith((".sh", ".bash")) and text[:2] != "#!")
+    ):
         outer = walk.scope
         walk.scope = outer.copy()
         walk.scope.variables.update({str(number): word for number, word in enumerate(arguments, 1)})
@@ -131,7 +133,9 @@ def _npm(step: Step) -> Recipes | None:
 def _make(step: Step) -> Recipes | None:
     given = step.parsed.values("-f", "--file", "--makefile")
     text = _file(step, *given) if given else _file(step, "GNUmakefile", "makefile", "Makefile")
-    if text is None or re.search(r"^-?s?include\b|\$\((shell|eval|call)\b|^\.SHELL|^SHELL\s*[:?]?=|!=", text, re.MULTILINE):
+    if text is None or re.search(
+        r"^-?s?include\b|\$\((shell|eval|call)\b|^\.SHELL|^SHELL\s*[:?]?=|!=", text, re.MULTILINE
+    ):
         return None
     recipes: Recipes = {}
     names: list[str] = []
@@ -144,7 +148,9 @@ def _make(step: Step) -> Recipes | None:
         names = found[1].split() if found else names if not line.strip() or line.startswith("#") else []
         if found:
             for name in names:
-                recipes.setdefault(name, ([], []))[0].extend(_MAKE_VARIABLE.sub(UNKNOWN, found[2]).replace("|", " ").split())
+                recipes.setdefault(name, ([], []))[0].extend(
+                    _MAKE_VARIABLE.sub(UNKNOWN, found[2]).replace("|", " ").split()
+                )
                 if found[3]:
                     recipes[name][1].append(_recipe_line(found[3]))
     first = next((name for name in recipes if not name.startswith(".")), None)

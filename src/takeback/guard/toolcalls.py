@@ -29,7 +29,9 @@ _READS = frozenset(
     "taskoutput skill codesearch lsp write_todos get_internal_docs question request_user_input cli_help codebase_investigator "
     "listmcpresourcestool readmcpresourcetool list_mcp_resources read_mcp_resource toolsearch tasklist taskget wait".split()
 )
-_SHELLS = frozenset("bash shell run_shell_command exec_command local_shell container_exec run_terminal_cmd terminal execute_command".split())
+_SHELLS = frozenset(
+    "bash shell run_shell_command exec_command local_shell container_exec run_terminal_cmd terminal execute_command".split()
+)
 _WRITES = frozenset("write edit multiedit notebookedit replace write_file create_file str_replace str_replace_editor str_replace_based_edit_tool "
                     "edit_file search_replace delete_file insert_edit_into_file".split())  # fmt: skip
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file", "filename")
@@ -68,7 +70,11 @@ def classify_tool(call: Mapping[str, Any], context: Context | None = None, libra
         pass
     elif low in ("write_stdin", "killshell", "kill_shell", "killbash", "taskstop"):
         typed = low == "write_stdin" and bool(_text(given, "chars", "input"))
-        _opaque(part, f"{name} types into a running program" if typed else f"{name} ends a process", Reason.OPAQUE if typed else Reason.SYSTEM)
+        _opaque(
+            part,
+            f"{name} types into a running program" if typed else f"{name} ends a process",
+            Reason.OPAQUE if typed else Reason.SYSTEM,
+        )
     elif low in ("save_memory", "remember"):
         part.effects += places.touch(f"{context.home}/.gemini/GEMINI.md", None, context)
     elif low in ("task", "agent", "spawn_agent"):
@@ -177,7 +183,9 @@ def _mcp(part: Part, name: str, given: Input, context: Context) -> None:
     if server.lower() in _LOCAL_SERVERS:
         _LOCAL_SERVERS[server.lower()](part, tool, given, context)
         return
-    part.effects.append(Effect(Class.OUTSIDE, What.NETWORK, f"{tool or name} of {server} may change what is elsewhere", server))
+    part.effects.append(
+        Effect(Class.OUTSIDE, What.NETWORK, f"{tool or name} of {server} may change what is elsewhere", server)
+    )
 
 
 def _file_server(part: Part, tool: str, given: Input, context: Context) -> None:

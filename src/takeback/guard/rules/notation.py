@@ -143,7 +143,10 @@ class Entry:
     def match(self, parsed: Parsed) -> list[Call] | None:
         """Return what the program does, None when no pattern fits."""
         if self.each and len(parsed.operands) > 1:
-            alone = [Parsed(parsed.options, [word], [place], -1) for word, place in zip(parsed.operands, parsed.places, strict=False)]
+            alone = [
+                Parsed(parsed.options, [word], [place], -1)
+                for word, place in zip(parsed.operands, parsed.places, strict=False)
+            ]
             found = [self.match(one) for one in alone]
             return None if None in found else [call for calls in found for call in calls or ()]
         verb = None
@@ -243,7 +246,9 @@ def _alike(word: str) -> bool:
     return len({part[:1] == "-" for part in parts}) == 1
 
 
-def entries(text: str, where: str, macros: Mapping[str, str] | None = None) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
+def entries(
+    text: str, where: str, macros: Mapping[str, str] | None = None
+) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
     """Yield each entry of a file with its lines, still to be compiled, as (line, place); raises RuleError."""
     known = dict(macros or {})
     entry: Entry | None = None
