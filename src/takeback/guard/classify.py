@@ -11,6 +11,7 @@ from takeback.guard.command import simple
 from takeback.guard.context import Context
 from takeback.guard.model import Class, Effect, Part, Verdict, What, verdict
 from takeback.guard.rules import Library, builtin
+from takeback.guard.statements import GRAMMAR
 from takeback.guard.walk import Walk
 
 
@@ -26,7 +27,7 @@ def classify_argv(words: Sequence[str], context: Context | None = None, library:
 
 
 def _read(text: str, context: Context | None, library: Library | None, read: Callable[[Walk], None]) -> Verdict:
-    walk = Walk(context or Context(), library or builtin())
+    walk = Walk(context or Context(), library or builtin(), GRAMMAR)
     walk.part = Part(text)
     top = walk.part
     try:

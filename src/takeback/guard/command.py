@@ -14,7 +14,8 @@ from takeback.guard import places
 from takeback.guard.model import Class, Deed, Effect, Part, Reason, What
 from takeback.guard.options import Parsed
 from takeback.guard.rules import Entry
-from takeback.guard.rules.notation import Call
+from takeback.guard.rules.pattern import Call
+from takeback.guard.variables import environment
 from takeback.guard.walk import Walk
 from takeback.guard.words import UNKNOWN, shown
 
@@ -156,41 +157,6 @@ def _tail(walk: Walk, words: list[str]) -> None:
         if posixpath.basename(word) in walk.library and number + 1 < len(words):
             run(walk, words[number:], shown(words[0]))
             return
-
-
-_PROGRAMS = frozenset(
-    "PAGER GIT_PAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND "
-    "GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS BROWSER MANPAGER PROMPT_COMMAND PERL5DB LESSOPEN LESSCLOSE KUBE_EDITOR".split()
-)
-_LOADED = re.compile(r"(LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_.*|BASH_ENV|ENV|PYTHONSTARTUP|PYTHONHOME|PERL5OPT|RUBYOPT|IFS"
-                     r"|GIT_TEMPLATE_DIR|GIT_EXEC_PATH|ZDOTDIR|BASH_FUNC_.*)")  # fmt: skip
-_FOUND_IN = re.compile(r"(/(usr|bin|sbin|opt|nix|snap|Library|System|Applications)\b.*|" + UNKNOWN + "*)")
-
-
-def environment(walk: Walk, name: str, value: str) -> None:
-    """Note what setting a variable for a command does: some are programs, some say where programs are."""
-    if name in _PROGRAMS:
-        if value.strip() and value.strip() not in ("cat", "less", "true", "vi", "vim", "nano", ":", "code --wait"):
-            walk.shell(value, f"{name}=")
-    elif name == "PATH":
-        for folder in value.split(":"):
-            if not (
-                _FOUND_IN.fullmatch(folder)
-                or folder.startswith(walk.context.home + "/.")
-                or folder == walk.context.home + "/bin"
-            ):
-                walk.class_of(Deed.OPAQUE, "programs may not be what their names say: PATH is changed")
-                return
-    elif _LOADED.fullmatch(name) and value:
-        walk.class_of(Deed.OPAQUE, f"{name} makes programs run other code")
-    elif name == "NODE_OPTIONS" and re.search(r"-r\b|--require|--import|--loader|--experimental-loader", value):
-        walk.class_of(Deed.OPAQUE, "NODE_OPTIONS makes node run other code")
-    elif name.startswith("GIT_"):
-        from takeback.guard.git import variable
-
-        variable(walk, name, value)
-    elif name.startswith("TAKEBACK_"):
-        walk.add(Effect(Class.FILES, What.BRAKE, "changes a setting of takeback", name))
 
 
 class Step:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 # What git usually does not see. With the real project at hand, `ground` asks git instead.
 _USUALLY_IGNORED = re.compile(
-    r"(^|/)(node_modules|bower_components|\.?v?env|\.venv[\w.-]*|venv[\w.-]*|dist|build|target|out|coverage|htmlcov|__pycache__"
-    r"|\.next|\.nuxt|\.svelte-kit|\.turbo|\.parcel-cache|\.cache|\.tox|\.nox|\.gradle|\.terraform|\.pytest_cache|\.mypy_cache"
-    r"|\.ruff_cache|\.hypothesis|\.eggs|[^/]*\.egg-info|\.env\.[\w.-]+|\.DS_Store|[^/]+\.(db|sqlite3?|log|pyc|pyo|o|class"
+    r"(^|/)(node_modules|bower_components|\.?v?env|\.venv[\w.-]*|venv[\w.-]*|dist|build|target|out|coverage"
+    r"|htmlcov|__pycache__"
+    r"|\.next|\.nuxt|\.svelte-kit|\.turbo|\.parcel-cache|\.cache|\.tox|\.nox|\.gradle|\.terraform|\.pytest_cache"
+    r"|\.mypy_cache"
+    r"|\.ruff_cache|\.hypothesis|\.eggs|[^/]*\.egg-info|\.env\.[\w.-]+|\.DS_Store|[^/]+\.(db|sqlite3?|log|pyc|pyo"
+    r"|o|class"
     r"|swp|tmp|bak))(/|$)"
 )
 _KEPT = re.compile(r"(^|/)\.env\.(example|sample|template|dist)$")
@@ -34,7 +37,7 @@ def _same(path: str) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """Where a step runs; paths are absolute, those of `ignored` and `read` relative to `root` with `/` between names."""
+    """Where a step runs; paths are absolute, those that `ignored` and `read` get relative to `root`."""
 
     root: str = "/work/project"
     cwd: str = ""  # the root when empty

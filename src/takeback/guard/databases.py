@@ -16,29 +16,42 @@ from takeback.guard.words import UNKNOWN, shown
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
 _READS = re.compile(
-    r"\s*(select|show|describe|desc|explain(?!\s+analy[sz]e\s+(?!select))|with|values|use|set|pragma\s+\w+(\(\w+\))?\s*$|table|help|status"
-    r"|\\(d|l|dt|dn|df|du|di|dv|x|timing|conninfo|c|connect|echo|pset|q|h|\?|encoding|z)\b|\.(tables|schema|headers?|mode|databases|indexes|indices|width"
-    r"|show|stats|dbinfo|fullschema|quit|exit|help|timeout|nullvalue|dump|once\s*$)|begin|start\s+transaction|commit|rollback|end|fetch|declare"
+    r"\s*(select|show|describe|desc|explain(?!\s+analy[sz]e\s+(?!select))|with|values|use|set"
+    r"|pragma\s+\w+(\(\w+\))?\s*$|table|help|status"
+    r"|\\(d|l|dt|dn|df|du|di|dv|x|timing|conninfo|c|connect|echo|pset|q|h|\?|encoding|z)\b|\.(tables|schema"
+    r"|headers?|mode|databases|indexes|indices|width"
+    r"|show|stats|dbinfo|fullschema|quit|exit|help|timeout|nullvalue|dump|once\s*$)|begin|start\s+transaction"
+    r"|commit|rollback|end|fetch|declare"
     r"|from|summarize|check|print|exit|quit|list|get)",
     re.IGNORECASE,
 )
 _WRITES = re.compile(
-    r"\b(insert|update|delete|drop|truncate|alter|create|replace\s+into|merge|grant|revoke|vacuum|reindex|call|do|copy|lock|into\s+(out|dump)file"
-    r"|into\s+\w+\s+from|load_extension|pg_terminate_backend|pg_cancel_backend|pg_reload_conf|lo_(import|export|unlink)|pg_read_file|setval|nextval"
+    r"\b(insert|update|delete|drop|truncate|alter|create|replace\s+into|merge|grant|revoke|vacuum|reindex|call|do"
+    r"|copy|lock|into\s+(out|dump)file"
+    r"|into\s+\w+\s+from|load_extension|pg_terminate_backend|pg_cancel_backend|pg_reload_conf|lo_(import|export"
+    r"|unlink)|pg_read_file|setval|nextval"
     r"|dblink_exec|writefile|pg_write\w*|load\s+data|attach|detach|rename|purge|kill|flush|reset)\b",
     re.IGNORECASE,
 )
+# Commands of psql that run, read or write files.
+_CLIENT = re.compile(r"\\(!|copy|i|ir|o|w|g\s)")
 _REDIS_READS = frozenset(
-    "get mget keys scan exists ttl pttl type strlen info ping dbsize hget hgetall hmget hkeys hvals hlen hscan hexists lrange llen lindex smembers "
-    "scard sismember sscan srandmember zrange zrangebyscore zcard zscore zscan zrank zcount time lastsave memory object dump getrange bitcount "
-    "pfcount xrange xlen xinfo xread geopos geodist randomkey role slowlog latency cluster command echo select auth hello lolwut client".split()
+    "get mget keys scan exists ttl pttl type strlen info ping dbsize hget hgetall hmget hkeys hvals hlen hscan "
+    "hexists lrange llen lindex smembers "
+    "scard sismember sscan srandmember zrange zrangebyscore zcard zscore zscan zrank zcount time lastsave memory "
+    "object dump getrange bitcount "
+    "pfcount xrange xlen xinfo xread geopos geodist randomkey role slowlog latency cluster command echo select "
+    "auth hello lolwut client".split()
 )
 _MONGO_WRITES = re.compile(
-    r"\b(drop\w*|insert\w*|update\w*|delete\w*|remove\w*|replace\w*|bulkWrite|create\w*|rename\w*|save|findAndModify|findOneAnd\w+|shutdownServer"
-    r"|grant\w*|revoke\w*|setProfilingLevel|killOp|adminCommand|runCommand|\$out|\$merge|mapReduce|fsyncLock|compact|initiate|reconfig|addShard)\b"
+    r"\b(drop\w*|insert\w*|update\w*|delete\w*|remove\w*|replace\w*|bulkWrite|create\w*|rename\w*|save"
+    r"|findAndModify|findOneAnd\w+|shutdownServer"
+    r"|grant\w*|revoke\w*|setProfilingLevel|killOp|adminCommand|runCommand|\$out|\$merge|mapReduce|fsyncLock"
+    r"|compact|initiate|reconfig|addShard)\b"
 )
 _MONGO_READS = re.compile(
-    r"\b(find|findOne|count\w*|distinct|aggregate|getCollection\w*|stats|show\s+\w+|listCollections|explain|getIndexes|serverStatus|version|hostInfo"
+    r"\b(find|findOne|count\w*|distinct|aggregate|getCollection\w*|stats|show\s+\w+|listCollections|explain"
+    r"|getIndexes|serverStatus|version|hostInfo"
     r"|currentOp|getMongo|hello|isMaster|status|getName|dataSize|estimatedDocumentCount|help|print\w*|use|ping)\b"
 )
 
@@ -49,12 +62,13 @@ def reads_only(text: str) -> bool:
     if UNKNOWN in bare:
         return False
     parts = [part for part in bare.split(";") if part.strip()]
-    return bool(parts) and all(_READS.match(part) and not _WRITES.search(part) and "\\!" not in part and "\\copy" not in part
-                               and "\\i" not in part and "\\o" not in part for part in parts)  # fmt: skip
+    return bool(parts) and all(
+        _READS.match(part) and not _WRITES.search(part) and not _CLIENT.search(part) for part in parts
+    )
 
 
-def sql(step: Step, host: str, query: str, file: str = "", database: str = "1") -> None:
-    """`sql(-h|--host,-c|--command,-f|--file,1)`: options of host, statement and file, and the operand that may be a URL."""
+def sql(step: Step, host: str, query: str, file: str = "") -> None:
+    """`sql(-h|--host,-c|--command,-f|--file)`: options of host, statement (or the operand of it) and file."""
     texts = step.select(*([query] if query[0] == "-" else [f"{query}.."]))
     where = _where(
         step, step.select(host), [one for one in step.operands[:3] if "://" in one or "host=" in one or UNKNOWN in one]
@@ -75,7 +89,7 @@ def _where(step: Step, hosts: list[str], addresses: list[str]) -> str:
     for one in addresses:
         found = re.search(r"\bhost=(\S+)", one)
         name = found[1] if found else one if UNKNOWN in one and "://" not in one else host_of(one)
-        if name.endswith(UNKNOWN) or not LOCAL.match(name) and name and not name.startswith("/"):
+        if name.endswith(UNKNOWN) or (not LOCAL.match(name) and name and not name.startswith("/")):
             return name
     for name in hosts:
         if name and not LOCAL.match(host_of(name)) and not name.startswith("/"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from takeback.guard import code, databases, editing, git, http, search, scripts, unwrap
+from takeback.guard import code, databases, editing, git, http, scripts, search, unwrap
 from takeback.guard.command import Step
 from takeback.guard.model import Class, Deed, Effect, What
 

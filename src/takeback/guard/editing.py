@@ -77,8 +77,13 @@ def tar(step: Step) -> None:
         kind, _, command = action.partition("=")
         if kind == "exec":
             step.shell(command)
-    for command in (*values("--to-command"), *values("-I", "--use-compress-program"), *values("-F", "--info-script"),
-                    *values("--rsh-command"), *values("--new-volume-script")):  # fmt: skip
+    for command in (
+        *values("--to-command"),
+        *values("-I", "--use-compress-program"),
+        *values("-F", "--info-script"),
+        *values("--rsh-command"),
+        *values("--new-volume-script"),
+    ):
         step.shell(command)
     archive = [one for one in values("-f", "--file") if one]
     if has("-x", "--extract", "--get"):

@@ -5,24 +5,11 @@ Does not cover: its sub-commands (`rules/git.rules`).
 
 from __future__ import annotations
 
-import re
-
-from takeback.guard import places
 from takeback.guard.command import Step
 from takeback.guard.model import Deed, What
-from takeback.guard.walk import Walk
+from takeback.guard.variables import PROGRAM_SETTING
 from takeback.guard.words import UNKNOWN
 
-# Settings whose value git runs, or that say where it finds what it runs.
-_PROGRAM = re.compile(
-    r"(core\.(pager|editor|sshcommand|fsmonitor|askpass|gitproxy|hookspath|attributesfile|alternaterefscommand)|sequence\.editor"
-    r"|pager\..*|diff\.(external|.*\.(command|textconv))|difftool\..*\.cmd|mergetool\..*\.(cmd|path)|merge\..*\.driver"
-    r"|filter\..*\.(clean|smudge|process)|gpg\.(.*\.)?program|credential\.(.*\.)?helper|alias\..*|browser\..*\.cmd|man\..*\.cmd"
-    r"|uploadpack\.packobjectshook|interactive\.difffilter|include(if\..*)?\.path|ssh\.variant|trailer\..*\.(cmd|command)"
-    r"|remote\..*\.(uploadpack|receivepack|proxy)|protocol\..*\.allow|url\..*\.(push)?insteadof|init\.templatedir"
-    r"|submodule\..*\.update|sendemail\..*cmd|core\.worktree|safe\.directory|http\.proxy)$",
-    re.IGNORECASE,
-)
 _PLAIN_PROGRAMS = frozenset(
     ("", "cat", "less", "true", "false", ":", "vi", "vim", "nano", "store", "cache", "code --wait")
 )
@@ -34,10 +21,10 @@ def settings(step: Step) -> None:
         key, _, value = given.partition("=")
         if key.lower().startswith("alias."):
             continue  # counts when it is called
-        if _PROGRAM.match(key):
+        if PROGRAM_SETTING.match(key):
             _program(step, key, value)
     for given in step.parsed.values("--config-env"):
-        if _PROGRAM.match(given.partition("=")[0]) and not given.lower().startswith("include"):
+        if PROGRAM_SETTING.match(given.partition("=")[0]) and not given.lower().startswith("include"):
             step.deed(Deed.OPAQUE, f"git runs what {given.partition('=')[0]} says")
     if step.parsed.has("--exec-path") and any(step.parsed.values("--exec-path")):
         step.deed(Deed.OPAQUE, "git takes its programs from another folder")
@@ -67,7 +54,7 @@ def config(step: Step) -> None:
     elif has("-f", "--file"):
         for path in step.parsed.values("-f", "--file"):
             step.touch(path)
-    elif operands and _PROGRAM.match(operands[0]) and not has("--unset", "--unset-all"):
+    elif operands and PROGRAM_SETTING.match(operands[0]) and not has("--unset", "--unset-all"):
         value = operands[1] if len(operands) > 1 else ""
         if value.strip() not in _PLAIN_PROGRAMS:
             step.deed(Deed.OPAQUE, f"git will run what {operands[0]} says", what=What.METADATA)
@@ -99,17 +86,3 @@ def hooks(step: Step) -> None:
     """A sub-command that runs hooks, where there are any."""
     if step.walk.context.hooks and not step.parsed.has("--no-verify"):
         step.deed(Deed.OPAQUE, f"{step.label} runs the hooks of this repository")
-
-
-def variable(walk: Walk, name: str, value: str) -> None:
-    """A GIT_ variable set for a command."""
-    if name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"):
-        whole = places.absolute(value, walk.scope.cwd)
-        if whole is None or not places.inside(whole, walk.context.root):
-            walk.class_of(Deed.DESTROYS, f"{name} makes git work outside the project")
-    elif name == "GIT_CONFIG_PARAMETERS" or name.startswith("GIT_CONFIG_KEY_"):
-        for key in re.findall(r"[\w.-]+", value):
-            if _PROGRAM.match(key):
-                walk.class_of(Deed.OPAQUE, f"git runs what {key} says")
-    elif name == "GIT_CONFIG_GLOBAL" and value not in ("", "/dev/null"):
-        walk.class_of(Deed.OPAQUE, "git takes its settings from another file")

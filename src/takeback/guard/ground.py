@@ -17,7 +17,8 @@ from takeback.host import git
 _MOST_ASKED = 3  # git processes for one step
 _LONGEST = 60_000
 _HOOKS = frozenset(
-    "pre-commit prepare-commit-msg commit-msg post-commit pre-merge-commit post-merge pre-rebase post-rewrite post-checkout pre-applypatch "
+    "pre-commit prepare-commit-msg commit-msg post-commit pre-merge-commit post-merge pre-rebase post-rewrite "
+    "post-checkout pre-applypatch "
     "applypatch-msg post-applypatch reference-transaction post-index-change pre-auto-gc".split()
 )
 

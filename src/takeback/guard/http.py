@@ -14,8 +14,22 @@ from takeback.guard.words import PRINTED, SECRET, UNKNOWN, shown
 
 _READS = ("GET", "HEAD", "OPTIONS", "TRACE")
 _HOST = re.compile(r"(?:[a-z][a-z+.-]*://)?(?:[^@/]*@)?(\[[^\]]*\]|[^:/?#]*)", re.IGNORECASE)
-_BODY = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "-F", "--form", "--form-string", "--json",
-         "--post-data", "--post-file", "--body-data", "--body-file")  # fmt: skip
+_BODY = (
+    "-d",
+    "--data",
+    "--data-raw",
+    "--data-binary",
+    "--data-ascii",
+    "--data-urlencode",
+    "-F",
+    "--form",
+    "--form-string",
+    "--json",
+    "--post-data",
+    "--post-file",
+    "--body-data",
+    "--body-file",
+)
 
 
 def host_of(url: str) -> str:
@@ -60,7 +74,7 @@ def curl(step: Step) -> None:
     if re.search(r"\b(DELE|RMD|RNFR|STOR|SITE)\b", commands):
         method = "DELETE"
     for header in values("-H", "--header", "-A", "--user-agent", "-e", "--referer", "-b", "--cookie"):
-        if PRINTED in header and method in _READS or header.startswith("@"):
+        if (PRINTED in header and method in _READS) or header.startswith("@"):
             method = "POST"  # something read here goes along
     for url in urls:
         if url.startswith(("smtp", "ftp://", "ftps://", "sftp://", "scp://", "telnet")) and (

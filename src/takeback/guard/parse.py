@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from tree_sitter import Language, Node, Parser
-
 import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
 
 # More than any person or agent types; a longer text is opaque, and read no further.
 LONGEST = 200_000

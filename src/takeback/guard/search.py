@@ -13,8 +13,10 @@ from takeback.guard.walk import Stdin
 from takeback.guard.words import UNKNOWN
 
 _TAKES_VALUE = frozenset(
-    "-name -iname -path -ipath -wholename -regex -iregex -type -xtype -mtime -mmin -atime -amin -ctime -cmin -newer -anewer "
-    "-cnewer -size -perm -user -group -uid -gid -links -inum -samefile -maxdepth -mindepth -printf -fstype -regextype -context "
+    "-name -iname -path -ipath -wholename -regex -iregex -type -xtype -mtime -mmin -atime -amin -ctime -cmin "
+    "-newer -anewer "
+    "-cnewer -size -perm -user -group -uid -gid -links -inum -samefile -maxdepth -mindepth -printf -fstype "
+    "-regextype -context "
     "-newermt -newerct -lname -ilname -used".split()
 )
 _MOST = 8

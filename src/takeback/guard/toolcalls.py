@@ -17,31 +17,46 @@ from typing import Any
 from takeback.guard import places
 from takeback.guard.classify import classify, classify_argv
 from takeback.guard.context import Context
-from takeback.guard.http import LOCAL, host_of
+from takeback.guard.http import host_of
 from takeback.guard.model import Class, Effect, Part, Reason, Verdict, What, verdict
 from takeback.guard.rules import Library
 
 Input = Mapping[str, Any]
 
 _READS = frozenset(
-    "read view cat grep glob ls list readfile read_file read_many_files list_directory list_dir search_file_content grep_files google_web_search "
-    "websearch web_search tool_search todowrite todoread update_plan view_image notebookread exitplanmode enterplanmode askuserquestion bashoutput "
-    "taskoutput skill codesearch lsp write_todos get_internal_docs question request_user_input cli_help codebase_investigator "
-    "listmcpresourcestool readmcpresourcetool list_mcp_resources read_mcp_resource toolsearch tasklist taskget wait".split()
+    "read view cat grep glob ls list readfile read_file read_many_files list_directory list_dir "
+    "search_file_content grep_files google_web_search "
+    "websearch web_search tool_search todowrite todoread update_plan view_image notebookread exitplanmode "
+    "enterplanmode askuserquestion bashoutput "
+    "taskoutput skill codesearch lsp write_todos get_internal_docs question request_user_input cli_help "
+    "codebase_investigator "
+    "listmcpresourcestool readmcpresourcetool list_mcp_resources read_mcp_resource toolsearch tasklist taskget "
+    "wait".split()
 )
 _SHELLS = frozenset(
-    "bash shell run_shell_command exec_command local_shell container_exec run_terminal_cmd terminal execute_command".split()
+    "bash shell run_shell_command exec_command local_shell container_exec run_terminal_cmd terminal "
+    "execute_command".split()
 )
-_WRITES = frozenset("write edit multiedit notebookedit replace write_file create_file str_replace str_replace_editor str_replace_based_edit_tool "
-                    "edit_file search_replace delete_file insert_edit_into_file".split())  # fmt: skip
+_WRITES = frozenset(
+    "write edit multiedit notebookedit replace write_file create_file str_replace str_replace_editor "
+    "str_replace_based_edit_tool "
+    "edit_file search_replace delete_file insert_edit_into_file".split()
+)
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file", "filename")
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) to: (.+)$", re.MULTILINE)
 _CODE_MODE = re.compile(r"tools\.(\w+)\s*\(")
-_READING = re.compile(r"(^|_|-)(get|list|read|search|find|fetch|query|describe|show|view|lookup|count|check|status|info|browse|resolve|explain|help|whoami|diff|log)"
-                      r"($|_|-|[A-Z])")  # fmt: skip
-_CHANGING = re.compile(r"(^|_|-|[a-z](?=[A-Z]))(create|update|delete|remove|write|send|post|put|push|merge|add|set|edit|move|upload|publish|deploy|run|exec\w*|insert|drop|apply"
-                       r"|close|comment|reply|assign|invite|pay|charge|refund|transfer|rename|archive|approve|submit|click|type|fill|navigate|evaluate|call|invoke)",
-                       re.IGNORECASE)  # fmt: skip
+_READING = re.compile(
+    r"(^|_|-)(get|list|read|search|find|fetch|query|describe|show|view|lookup|count|check|status|info|browse"
+    r"|resolve|explain|help|whoami|diff|log)"
+    r"($|_|-|[A-Z])"
+)
+_CHANGING = re.compile(
+    r"(^|_|-|[a-z](?=[A-Z]))(create|update|delete|remove|write|send|post|put|push|merge|add|set|edit|move|upload"
+    r"|publish|deploy|run|exec\w*|insert|drop|apply"
+    r"|close|comment|reply|assign|invite|pay|charge|refund|transfer|rename|archive|approve"
+    r"|submit|click|type|fill|navigate|evaluate|call|invoke)",
+    re.IGNORECASE,
+)
 
 
 def classify_tool(call: Mapping[str, Any], context: Context | None = None, library: Library | None = None) -> Verdict:
@@ -213,9 +228,7 @@ def _thinking(part: Part, tool: str, given: Input, context: Context) -> None:
 
 def _browser(part: Part, tool: str, given: Input, context: Context) -> None:
     url = _text(given, "url")
-    if url and LOCAL.match(host_of(url)):
-        part.effects.append(Effect(Class.NONE, What.NETWORK, f"asks {host_of(url)}", host_of(url), "GET"))
-    elif "navigate" in tool and url:
+    if (url and places.LOCAL.match(host_of(url))) or ("navigate" in tool and url):
         part.effects.append(Effect(Class.NONE, What.NETWORK, f"asks {host_of(url)}", host_of(url), "GET"))
     else:
         part.effects.append(Effect(Class.OUTSIDE, What.NETWORK, f"{tool} acts on a page"))

@@ -5,9 +5,10 @@ Does not cover: xargs and find (`search`), interpreters of other languages (`cod
 
 from __future__ import annotations
 
-from takeback.guard.command import Step, dispatch, environment
-from takeback.guard.model import Deed, Effect, What
+from takeback.guard.command import Step, dispatch
+from takeback.guard.model import Deed
 from takeback.guard.scripts import script
+from takeback.guard.variables import environment
 from takeback.guard.words import UNKNOWN
 
 
@@ -137,8 +138,3 @@ def container(step: Step, number: str) -> None:
         step.run(words)
     finally:
         step.walk.scope = outer
-
-
-def note(step: Step, why: str) -> None:
-    """Note that something is reached for which a person should decide."""
-    step.walk.add(Effect(Deed.FILES.value[0], What.BRAKE, why))

@@ -19,6 +19,12 @@ _MARKS = str.maketrans("", "", "\ue001\ue002")
 
 Inner = Callable[[Node], str]
 
+VALUES = (
+    *("word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion", "number"),
+    *("command_substitution", "process_substitution", "arithmetic_expansion", "brace_expression"),
+    *("translated_string", "extglob_pattern", "regex"),
+)
+
 _PLAIN = re.compile(rb"[\w./=:,@%+-]*")
 _DOUBLE = re.compile(r"\\([$`\"\\\n])")
 _BARE = re.compile(r"\\(\n|.)", re.DOTALL)

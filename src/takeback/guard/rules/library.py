@@ -12,10 +12,13 @@ from functools import cache
 from takeback.guard.model import Deed
 from takeback.guard.rules.notation import Entry, RuleError, entries, fill
 
-FIELDS = ("shell", "files", "text", "git", "forges", "packages", "languages", "build", "containers", "cloud", "databases",
-          "system", "network", "backup", "services", "editors")  # fmt: skip
+FIELDS = (
+    *("shell", "files", "text", "git", "forges", "packages", "languages", "build", "containers", "cloud", "databases"),
+    *("system", "network", "backup", "services", "editors"),
+)
 HANDLERS = frozenset(
-    "write delete read brake copy dd tar rsync sed awk run shell sh env cd trap define xargs find container script target code module curl "
+    "write delete read brake copy dd tar rsync sed awk run shell sh env cd trap define xargs find container "
+    "script target code module curl "
     "httpie api asks sql sqlite query server gitsettings packages gitconfig gitalias githooks".split()
 )
 DEEDS = HANDLERS | frozenset(name.lower() for name in Deed.__members__)
@@ -62,13 +65,13 @@ class Library(Mapping[str, Entry]):
 
 # Words that read, in the tongues of many programs.
 _MACROS = {
-    "reads": "list|ls|get|show|view|describe|describe-*|get-*|list-*|status|info|inspect|logs|log|search|find|help|version"
-    "|whoami|who-am-i|history|diff|validate|lookup|read|cat|tail|explain|stats|search-*|head|head-*|lookup-*|batch-get-*|outdated|"
-    "versions|events|top|plan|preview|usage|health|ping|doctor|count|check|dump|query|query-*|scan|fetch|print|display|env-list",
-    "writes": "create|delete|destroy|remove|rm|update|set|apply|deploy|publish|push|edit|put|add|patch|replace|rename|move"
-    "|start|stop|restart|run|scale|rollback|promote|enable|disable|attach|detach|grant|revoke|purge|reset|import|upload|sync"
-    "|release|invoke|send|cancel|approve|merge|close|reopen|transfer|archive|unarchive|import-*|create-*|delete-*|update-*|put-*"
-    "|register|deregister|resize|suspend|resume|login|logout|unset|link|unlink|init|install|uninstall|upgrade|execute|exec|submit",
+    "reads": "|".join(
+        "list ls get show view describe describe-* get-* list-* status info inspect logs log search search-* "
+        "find help version whoami "
+        "who-am-i history diff validate lookup lookup-* read cat head head-* tail explain stats batch-get-* "
+        "outdated versions events "
+        "top plan preview usage health ping doctor count check dump query query-* scan fetch print display".split()
+    ),
 }
 
 

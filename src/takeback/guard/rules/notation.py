@@ -22,37 +22,19 @@ Does not cover: what deeds do (`deeds`).
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from takeback.guard.model import Deed
 from takeback.guard.options import Parsed, read
+from takeback.guard.rules.pattern import Call, Pattern, Words, better, compile_pattern
 
 _DEED = re.compile(r"([a-z_]+)(?:\(([^)]*)\))?")
 _MACRO = re.compile(r"\$([a-z]\w*)")
-_GLOB = re.compile(r"[*?\[]")
 
 
 class RuleError(ValueError):
     """A line of rules that cannot be read; the text names file, line and what is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One deed of a rule: a class or a handler, with its arguments."""
-
-    name: str
-    args: tuple[str, ...] = ()
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """How heavy it is, for two patterns that fit equally well."""
-        if self.name.upper() in Deed.__members__:
-            cls, reason = Deed[self.name.upper()].value
-            return (cls, reason is not None)
-        return (2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,52 +45,6 @@ class Example:
     cls: str
     fits: bool
     where: str
-
-
-class _Word:
-    """One operand's alternatives."""
-
-    __slots__ = ("exact", "globs")
-
-    def __init__(self, text: str) -> None:
-        parts = text.split("|")
-        self.exact = frozenset(part for part in parts if not _GLOB.search(part))
-        globs = [fnmatch.translate(part) for part in parts if _GLOB.search(part)]
-        self.globs = re.compile("|".join(globs)) if globs else None
-
-    def __contains__(self, word: str) -> bool:
-        return word in self.exact or (self.globs is not None and self.globs.match(word) is not None)
-
-
-@dataclass(slots=True)
-class Pattern:
-    """A compiled pattern; `weight` says how specific it is."""
-
-    calls: tuple[Call, ...]
-    mode: str
-    path: list[_Word | None] = field(default_factory=list)
-    ends: bool = False
-    verb: _Word | None = None
-    options: list[tuple[tuple[str, ...], _Word | None, bool]] = field(default_factory=list)
-    some: _Word | None = None
-    weight: int = 0
-
-    def fits(self, parsed: Parsed, verb: str | None) -> bool:
-        """Whether the words that were read are of this kind."""
-        operands = parsed.operands
-        if len(operands) < len(self.path) or (self.ends and len(operands) != len(self.path)):
-            return False
-        for known, word in zip(self.path, operands, strict=False):
-            if known is not None and word not in known:
-                return False
-        if self.verb is not None and (verb is None or verb not in self.verb):
-            return False
-        for names, value, wanted in self.options:
-            given = [one for name in names if name in parsed.options for one in parsed.options[name]]
-            found = bool(given) if value is None else any(one in value for one in given)
-            if found is not wanted:
-                return False
-        return self.some is None or any(word in self.some for word in operands)
 
 
 @dataclass
@@ -124,7 +60,7 @@ class Entry:
     folders: list[str] = field(default_factory=list)
     first: dict[str, list[Pattern]] = field(default_factory=dict)
     others: list[Pattern] = field(default_factory=list)
-    verbs: list[_Word] = field(default_factory=list)
+    verbs: list[Words] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
     each: bool = False
     wraps: bool = False  # runs something else that is named in its words
@@ -162,9 +98,9 @@ class Entry:
             if pattern.mode == "+":
                 added.extend(pattern.calls)
             elif pattern.mode == "!":
-                final = _better(final, pattern)
+                final = better(final, pattern)
             else:
-                best = _better(best, pattern)
+                best = better(best, pattern)
         if final is not None:
             return list(final.calls)
         if best is None:
@@ -198,52 +134,6 @@ class Entry:
 
 
 _WRAPPING = {"run", "shell", "code", "script", "xargs", "find", "container", "sh"}
-
-
-def _better(one: Pattern | None, other: Pattern) -> Pattern:
-    if one is None or other.weight > one.weight:
-        return other
-    if other.weight < one.weight:
-        return one
-    return max(one, other, key=lambda pattern: max(call.rank for call in pattern.calls))
-
-
-def compile_pattern(text: str, calls: tuple[Call, ...], mode: str) -> Pattern:
-    """Compile one pattern of a line. Raises ValueError."""
-    made = Pattern(calls, mode)
-    words = iter(text.split())
-    for word in words:
-        if word == ".":
-            continue
-        if word == "$":
-            made.ends = True
-            made.weight += 2
-        elif word == "...":
-            made.verb = _Word(next(words, ""))
-            made.weight += 2
-        elif word.startswith("any:"):
-            made.some = _Word(word[4:])
-            made.weight += 3
-        elif "$" in word or (("|-" in word or "|" in word and word[0] == "-") and not _alike(word)):
-            raise ValueError(f"{word!r} mixes operands with options or `$`")
-        elif word[0] == "-" or word[:2] == "!-":
-            wanted = word[0] == "-"
-            names, _, value = word.removeprefix("!").partition("=")
-            made.options.append((tuple(names.split("|")), _Word(value) if value else None, wanted))
-            made.weight += 3 if wanted else 1
-        elif word == "*":
-            made.path.append(None)
-            made.weight += 1
-        else:
-            made.path.append(_Word(word))
-            made.weight += 4
-    return made
-
-
-def _alike(word: str) -> bool:
-    """Whether the alternatives of a word are all options, or all operands."""
-    parts = word.removeprefix("!").partition("=")[0].split("|")
-    return len({part[:1] == "-" for part in parts}) == 1
 
 
 def entries(
