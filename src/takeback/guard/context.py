@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 # What git usually does not see. With the real project at hand, `ground` asks git instead.
 _USUALLY_IGNORED = re.compile(
-    r"(^|/)(node_modules|bower_components|\.?v?env|\.venv[\w.-]*|venv[\w.-]*|dist|build|target|out|coverage"
+    r"(^|/)(node_modules|bower_components|\.?v?env|\.venv[\w.-]*|venv[\w.-]*|dist|build|target|coverage"
     r"|htmlcov|__pycache__"
     r"|\.next|\.nuxt|\.svelte-kit|\.turbo|\.parcel-cache|\.cache|\.tox|\.nox|\.gradle|\.terraform|\.pytest_cache"
     r"|\.mypy_cache"

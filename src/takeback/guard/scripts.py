@@ -66,6 +66,9 @@ def by_operand(step: Step, number: str = "1") -> None:
         return
     if not name or name == "-":
         return
+    if name.startswith("/dev/fd/"):
+        step.deed(Deed.OUTSIDE, f"{step.name} runs what another command writes")
+        return
     script(step.walk, name, step.operands[int(number) :], language=step.name)
 
 

@@ -27,12 +27,12 @@ DEEDS = HANDLERS | frozenset(name.lower() for name in Deed.__members__)
 class Library(Mapping[str, Entry]):
     """Entries by program name; each is compiled when it is first asked for."""
 
-    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
-        """`texts` are (text, where) pairs; of two entries for one name the last counts. Raises RuleError."""
+    def __init__(self, given: Iterable[tuple[str, str]]) -> None:
+        """`given` are (text, where) pairs; of two entries for one name the last counts. Raises RuleError."""
         self._waiting: dict[str, tuple[Entry, list[tuple[str, str]]]] = {}
         self._ready: dict[str, Entry] = {}
-        for text, where in texts:
-            for entry, lines in entries(text, where, _MACROS):
+        for text, where in given:
+            for entry, lines in entries(text, where, MACROS):
                 for name in entry.names:
                     self._waiting[name] = (entry, lines)
 
@@ -64,7 +64,7 @@ class Library(Mapping[str, Entry]):
 
 
 # Words that read, in the tongues of many programs.
-_MACROS = {
+MACROS = {
     "reads": "|".join(
         "list ls get show view describe describe-* get-* list-* status info inspect logs log search search-* "
         "find help version whoami "
@@ -75,7 +75,8 @@ _MACROS = {
 }
 
 
-def _texts() -> Iterator[tuple[str, str]]:
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield the text and the name of each file of rules that comes with takeback."""
     here = os.path.dirname(os.path.abspath(__file__))
     for name in FIELDS:
         with open(os.path.join(here, name + ".rules"), encoding="utf-8") as file:
@@ -85,9 +86,9 @@ def _texts() -> Iterator[tuple[str, str]]:
 @cache
 def builtin() -> Library:
     """Return the rules that come with takeback; read once."""
-    return Library(_texts())
+    return Library(texts())
 
 
-def with_own(texts: Iterable[tuple[str, str]]) -> Library:
+def with_own(own: Iterable[tuple[str, str]]) -> Library:
     """Return the rules with a user's own, which count before the others. Raises RuleError."""
-    return Library([*_texts(), *texts])
+    return Library([*texts(), *own])
