@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from takeback.guard import classify
-from takeback.guard.deeds import HANDLERS
+from takeback.guard.deeds import HANDLERS, handler
 from takeback.guard.rules import Example, RuleError, builtin
 from takeback.guard.rules import library as libraries
-from takeback.guard.rules.notation import entries
+from takeback.guard.rules.notation import blocks
 
 
 def examples() -> list[Example]:
@@ -24,15 +24,16 @@ def test_every_line_of_the_rules_can_be_read() -> None:
 
 
 def test_every_deed_that_rules_may_name_has_a_handler() -> None:
-    assert set(HANDLERS) == libraries.HANDLERS
+    assert HANDLERS == libraries.HANDLERS
+    assert all(callable(handler(name)) for name in HANDLERS)
 
 
 def test_no_program_has_two_entries() -> None:
     names = Counter(
         name
         for text, where in libraries.texts()
-        for entry, _ in entries(text, where, libraries.MACROS)
-        for name in entry.names
+        for block in blocks(text, where, libraries.MACROS)
+        for name in block.names
     )
     assert [name for name, count in names.items() if count > 1] == []
 

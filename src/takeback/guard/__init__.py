@@ -8,10 +8,12 @@ Pure: nothing is opened, run or asked; what the project is like comes with the c
 project). Does not cover: what is done about a class.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from takeback.guard.classify import classify, classify_argv
 from takeback.guard.context import Context
 from takeback.guard.model import Class, Effect, Part, Reason, Verdict, What
-from takeback.guard.toolcalls import classify_tool
 
 __all__ = [
     "Class",
@@ -25,3 +27,10 @@ __all__ = [
     "classify_argv",
     "classify_tool",
 ]
+
+
+def classify_tool(call: Mapping[str, Any], context: Context | None = None) -> Verdict:
+    """Return what a tool call of an agent would do; what is not known is opaque, and so `machine` at least."""
+    from takeback.guard.toolcalls import classify_tool as read
+
+    return read(call, context)

@@ -5,7 +5,7 @@ Does not cover: understanding programs. Whatever is not plainly harmless is opaq
 
 from __future__ import annotations
 
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.model import Deed
 from takeback.guard.other_code import other
 from takeback.guard.python_code import python
@@ -54,3 +54,6 @@ def module(step: Step) -> None:
         step.run([name if name in step.walk.library else short, *step.operands])
     else:
         step.deed(Deed.OPAQUE, f"{step.name} -m {name} runs code that cannot be seen".replace(UNKNOWN, "?"))
+
+
+HANDLERS: dict[str, Handler] = {"code": inline, "module": module}

@@ -211,9 +211,9 @@ class Step:
             if deed is not Deed.NONE:
                 self.deed(deed)
             return
-        from takeback.guard.deeds import HANDLERS
+        from takeback.guard.deeds import handler
 
-        HANDLERS[call.name](self, *call.args)
+        handler(call.name)(self, *call.args)
 
     def _asks_for_help(self) -> bool:
         options = self.parsed.options

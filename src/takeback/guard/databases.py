@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.http import host_of
 from takeback.guard.model import Class, Effect, Reason, What
 from takeback.guard.places import LOCAL
@@ -165,3 +165,6 @@ def server(step: Step, host: str, *operands: str) -> None:
     for one in operands:
         given += [word for word in step.select(one) if "://" in word or ":" in word]
     change(step, _where(step, [one for value in given for one in value.split(",")], []))
+
+
+HANDLERS: dict[str, Handler] = {"sql": sql, "sqlite": sqlite, "query": query, "server": server}

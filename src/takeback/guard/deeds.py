@@ -5,10 +5,9 @@ Does not cover: the handlers that need a field's own knowledge, which are in mod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 
-from takeback.guard import code, databases, editing, git, http, scripts, search, unwrap
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.model import Class, Deed, Effect, What
 
 
@@ -44,42 +43,26 @@ def packages(step: Step) -> None:
         step.deed(Deed.STATE, f"{step.label} changes packages of the project", what=What.PACKAGE)
 
 
-HANDLERS: dict[str, Callable[..., None]] = {
-    "write": write,
-    "delete": delete,
-    "read": read,
-    "brake": brake,
-    "packages": packages,
-    "copy": editing.copy,
-    "dd": editing.dd,
-    "tar": editing.tar,
-    "rsync": editing.rsync,
-    "sed": editing.sed,
-    "awk": editing.awk,
-    "run": unwrap.run,
-    "shell": unwrap.shell,
-    "sh": unwrap.sh,
-    "env": unwrap.env,
-    "cd": unwrap.cd,
-    "trap": unwrap.shell,
-    "define": unwrap.define,
-    "xargs": search.xargs,
-    "find": search.find,
-    "container": unwrap.container,
-    "script": scripts.by_operand,
-    "target": scripts.target,
-    "code": code.inline,
-    "module": code.module,
-    "curl": http.curl,
-    "httpie": http.httpie,
-    "api": http.api,
-    "asks": http.asks,
-    "sql": databases.sql,
-    "sqlite": databases.sqlite,
-    "query": databases.query,
-    "server": databases.server,
-    "gitsettings": git.settings,
-    "gitconfig": git.config,
-    "gitalias": git.alias,
-    "githooks": git.hooks,
+# Where each handler is: a module is imported when a rule first asks for it, since a hook reads one command and ends.
+_ELSEWHERE = {
+    "editing": "copy dd tar rsync sed awk",
+    "unwrap": "run shell sh env cd define container",
+    "search": "xargs find",
+    "scripts": "script target",
+    "code": "code module",
+    "http": "curl httpie api asks",
+    "databases": "sql sqlite query server",
+    "git": "gitsettings gitconfig gitalias githooks",
 }
+_HERE: dict[str, Handler] = {"write": write, "delete": delete, "read": read, "brake": brake, "packages": packages}
+_MODULES = {name: module for module, names in _ELSEWHERE.items() for name in names.split()}
+HANDLERS = frozenset((*_HERE, *_MODULES))
+
+
+def handler(name: str) -> Handler:
+    """Return the handler of a deed."""
+    found = _HERE.get(name)
+    if found is None:
+        module = importlib.import_module(f"takeback.guard.{_MODULES[name]}")
+        found = _HERE[name] = module.HANDLERS[name]
+    return found

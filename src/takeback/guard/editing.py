@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.model import Deed, What
 from takeback.guard.words import UNKNOWN
 
@@ -228,3 +228,6 @@ def _awk_program(step: Step, text: str) -> None:
     for said in strings:
         if said.startswith(("/inet/", "/inet4/", "/inet6/")):
             step.deed(Deed.OUTSIDE, f"{step.name} talks to the network", what=What.NETWORK)
+
+
+HANDLERS: dict[str, Handler] = {"copy": copy, "dd": dd, "tar": tar, "rsync": rsync, "sed": sed, "awk": awk}

@@ -5,7 +5,7 @@ Does not cover: its sub-commands (`rules/git.rules`).
 
 from __future__ import annotations
 
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.model import Deed, What
 from takeback.guard.variables import PROGRAM_SETTING
 from takeback.guard.words import UNKNOWN
@@ -86,3 +86,6 @@ def hooks(step: Step) -> None:
     """A sub-command that runs hooks, where there are any."""
     if step.walk.context.hooks and not step.parsed.has("--no-verify"):
         step.deed(Deed.OPAQUE, f"{step.label} runs the hooks of this repository")
+
+
+HANDLERS: dict[str, Handler] = {"gitsettings": settings, "gitconfig": config, "gitalias": alias, "githooks": hooks}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.model import Class, Deed, Effect, Reason, What
 from takeback.guard.places import LOCAL
 from takeback.guard.words import PRINTED, SECRET, UNKNOWN, shown
@@ -164,3 +164,6 @@ def asks(step: Step) -> None:
     """Names and addresses that are asked for over the network: what was read here must not be in them."""
     if any(PRINTED in word or SECRET in word for word in step.words):
         step.deed(Deed.OUTSIDE, f"{step.name} sends what was read on this machine")
+
+
+HANDLERS: dict[str, Handler] = {"curl": curl, "httpie": httpie, "api": api, "asks": asks}

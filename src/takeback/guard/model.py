@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from takeback.model import Kind as CheckpointKind
+if TYPE_CHECKING:
+    from takeback.model import Kind
 
 
 class Class(IntEnum):
@@ -116,9 +117,12 @@ class Verdict:
         return max(self.effects, key=lambda effect: effect.weight).why if self.effects else "reads only"
 
     @property
-    def checkpoint(self) -> CheckpointKind | None:
+    def checkpoint(self) -> Kind | None:
         """The lightest checkpoint to take before the step; of `machine` it covers the project only."""
-        return _CHECKPOINTS[self.cls]
+        # Here, because the hook asks for a class in a process of its own, and that module takes its time.
+        from takeback.model import Kind
+
+        return {Class.FILES: Kind.FILES, Class.STATE: Kind.STATE, Class.MACHINE: Kind.STATE}.get(self.cls)
 
     @property
     def brake(self) -> bool:
@@ -145,15 +149,6 @@ class Verdict:
                 for effect in self.effects
             ],
         }
-
-
-_CHECKPOINTS = {
-    Class.NONE: None,
-    Class.FILES: CheckpointKind.FILES,
-    Class.STATE: CheckpointKind.STATE,
-    Class.MACHINE: CheckpointKind.STATE,
-    Class.OUTSIDE: None,
-}
 
 
 def verdict(part: Part) -> Verdict:

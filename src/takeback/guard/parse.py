@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 
-import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 # More than any person or agent types; a longer text is opaque, and read no further.
@@ -28,7 +29,21 @@ _HEREDOC_END = re.compile(rb"(<<-?[ \t]*(['\"]?)\w+\2)(?=[;&|)])")
 
 @cache
 def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
+    return Parser(Language(_grammar()))
+
+
+def _grammar() -> object:
+    """Return the grammar from its package's binding: the package itself imports 20 ms of what is not needed here."""
+    package = PathFinder.find_spec("tree_sitter_bash")
+    places = package.submodule_search_locations if package is not None else None
+    spec = PathFinder.find_spec("tree_sitter_bash._binding", list(places)) if places is not None else None
+    if spec is None or spec.loader is None:
+        import tree_sitter_bash
+
+        return tree_sitter_bash.language()
+    binding = module_from_spec(spec)
+    spec.loader.exec_module(binding)
+    return binding.language()
 
 
 def parse(source: bytes) -> Node | None:

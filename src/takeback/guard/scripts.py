@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from takeback.guard import places
-from takeback.guard.command import LEAVES, Step
+from takeback.guard.command import LEAVES, Handler, Step
 from takeback.guard.model import Deed
 from takeback.guard.walk import Walk
 from takeback.guard.words import UNKNOWN, shown
@@ -187,3 +187,6 @@ def _just(step: Step) -> Recipes | None:
             name = ""
     first = next(iter(recipes), None)
     return {**recipes, "": ([first], [])} if first else None
+
+
+HANDLERS: dict[str, Handler] = {"script": by_operand, "target": target}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from takeback.guard.command import Step
+from takeback.guard.command import Handler, Step
 from takeback.guard.model import Deed
 from takeback.guard.walk import Stdin
 from takeback.guard.words import UNKNOWN
@@ -178,3 +178,6 @@ class Quiet(Step):
 
     def deed(self, deed: Deed, *rest: object, **more: object) -> None:
         pass
+
+
+HANDLERS: dict[str, Handler] = {"xargs": xargs, "find": find}

@@ -5,7 +5,7 @@ Does not cover: xargs and find (`search`), interpreters of other languages (`cod
 
 from __future__ import annotations
 
-from takeback.guard.command import Step, dispatch
+from takeback.guard.command import Handler, Step, dispatch
 from takeback.guard.model import Deed
 from takeback.guard.scripts import script
 from takeback.guard.variables import environment
@@ -138,3 +138,14 @@ def container(step: Step, number: str) -> None:
         step.run(words)
     finally:
         step.walk.scope = outer
+
+
+HANDLERS: dict[str, Handler] = {
+    "run": run,
+    "shell": shell,
+    "sh": sh,
+    "env": env,
+    "cd": cd,
+    "define": define,
+    "container": container,
+}

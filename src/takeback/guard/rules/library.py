@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from takeback.guard.model import Deed
-from takeback.guard.rules.notation import Entry, RuleError, entries, fill
+from takeback.guard.rules.notation import Block, Entry, RuleError, blocks, compile_entry
 
 FIELDS = (
     *("shell", "files", "text", "git", "forges", "packages", "languages", "build", "containers", "cloud", "databases"),
     *("system", "network", "backup", "services", "editors"),
 )
 HANDLERS = frozenset(
-    "write delete read brake copy dd tar rsync sed awk run shell sh env cd trap define xargs find container "
+    "write delete read brake copy dd tar rsync sed awk run shell sh env cd define xargs find container "
     "script target code module curl "
     "httpie api asks sql sqlite query server gitsettings packages gitconfig gitalias githooks".split()
 )
@@ -29,22 +29,19 @@ class Library(Mapping[str, Entry]):
 
     def __init__(self, given: Iterable[tuple[str, str]]) -> None:
         """`given` are (text, where) pairs; of two entries for one name the last counts. Raises RuleError."""
-        self._waiting: dict[str, tuple[Entry, list[tuple[str, str]]]] = {}
+        self._waiting: dict[str, Block] = {}
         self._ready: dict[str, Entry] = {}
         for text, where in given:
-            for entry, lines in entries(text, where, MACROS):
-                for name in entry.names:
-                    self._waiting[name] = (entry, lines)
+            for block in blocks(text, where, MACROS):
+                self._waiting.update(dict.fromkeys(block.names, block))
 
     def __getitem__(self, name: str) -> Entry:
         ready = self._ready.get(name)
         if ready is not None:
             return ready
-        entry, lines = self._waiting[name]
-        fill(entry, lines, self, DEEDS)
-        for one in entry.names:
-            if self._waiting[one][0] is entry:
-                self._ready[one] = entry
+        block = self._waiting[name]
+        entry = compile_entry(block, self, DEEDS)
+        self._ready.update((one, entry) for one in block.names if self._waiting[one] is block)
         return entry
 
     def __contains__(self, name: object) -> bool:

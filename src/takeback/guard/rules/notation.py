@@ -16,7 +16,8 @@
 A deed is a class (none files state opaque system destroys outside) or a handler with arguments: write(last).
 A pattern is a row of: `a|b` the next operand · `*` any operand · `$` no further operand · `... a|b` the first operand
 that any such pattern of the entry knows · `-x|--long` one of these options · `-x=a|b` with that value · `!-x` not that
-option · `any:GLOB` some operand fits · `.` nothing more. `let NAME = a|b` defines `$NAME`.
+option · `any:GLOB` some operand fits · `.` nothing more. `let NAME = a|b`, before
+the first entry, defines `$NAME`.
 Does not cover: what deeds do (`deeds`).
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from takeback.guard.options import Parsed, read
 from takeback.guard.rules.pattern import Call, Pattern, Words, better, compile_pattern
@@ -136,33 +138,36 @@ class Entry:
 _WRAPPING = {"run", "shell", "code", "script", "xargs", "find", "container", "sh"}
 
 
-def entries(
-    text: str, where: str, macros: Mapping[str, str] | None = None
-) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
-    """Yield each entry of a file with its lines, still to be compiled, as (line, place); raises RuleError."""
+class Block(NamedTuple):
+    """One entry of a file as it stands there, still to be compiled."""
+
+    names: tuple[str, ...]
+    body: str
+    where: str
+    line: int
+    macros: Mapping[str, str]
+
+
+def blocks(text: str, where: str, macros: Mapping[str, str] | None = None) -> Iterator[Block]:
+    """Yield the entries of a file, without reading more of them than their names. Raises RuleError."""
+    preamble, *rest = re.split(r"^[ \t]*@", text, flags=re.MULTILINE)
     known = dict(macros or {})
-    entry: Entry | None = None
-    lines: list[tuple[str, str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(preamble.splitlines(), 1):
         line = line.strip()
-        place = f"{where}, line {number}"
         if not line or line[0] == "#":
             continue
-        if line.startswith("let "):
-            name, equals, value = line[4:].partition("=")
-            if not equals:
-                raise RuleError(f"{place}: `let` needs NAME = a|b")
-            known[name.strip()] = _expand(value.strip(), known, place)
-        elif line[0] == "@":
-            if entry is not None:
-                yield entry, lines
-            entry, lines = Entry(tuple(line[1:].split())), []
-        elif entry is None:
+        place = f"{where}, line {number}"
+        name, equals, value = line.removeprefix("let ").partition("=")
+        if not line.startswith("let "):
             raise RuleError(f"{place}: no entry begins before this line; one begins with @ NAME")
-        else:
-            lines.append((line if line.startswith(("match", "not_match")) else _expand(line, known, place), place))
-    if entry is not None:
-        yield entry, lines
+        if not equals:
+            raise RuleError(f"{place}: `let` needs NAME = a|b")
+        known[name.strip()] = _expand(value.strip(), known, place)
+    number = preamble.count("\n") + 1
+    for part in rest:
+        names, _, body = part.partition("\n")
+        yield Block(tuple(names.split()), body, where, number, known)
+        number += part.count("\n")
 
 
 def _expand(line: str, macros: Mapping[str, str], place: str) -> str:
@@ -174,38 +179,48 @@ def _expand(line: str, macros: Mapping[str, str], place: str) -> str:
     return _MACRO.sub(one, line) if "$" in line else line
 
 
-def fill(entry: Entry, lines: list[tuple[str, str]], like: Mapping[str, Entry], deeds: frozenset[str]) -> None:
-    """Compile an entry's lines into it. Raises RuleError."""
-    for line, place in lines:
-        head, _, rest = line.partition(" ")
-        if head == "value":
-            entry.values.update(rest.split())
-        elif head == "ends":
-            entry.ends.update(rest.split())
-        elif line == "each":
-            entry.each = True
-        elif head == "folder":
-            entry.folders += rest.split()
-            entry.values.update(rest.split())
-        elif head == "style" and rest == "long":
-            entry.long_style = True
-        elif head == "stop":
-            count, _, subs = rest.partition(":")
-            if not count.strip().isdigit():
-                raise RuleError(f"{place}: `stop` needs a number")
-            if subs:
-                entry.stops.update((sub.strip(), int(count)) for sub in subs.split(","))
-            else:
-                entry.stop = int(count)
-        elif head == "like":
-            if rest not in like:
-                raise RuleError(f"{place}: there is no entry {rest!r}")
-            entry.copy(like[rest])
-        elif head in ("match", "not_match"):
-            cls, _, command = rest.partition(": ")
-            entry.examples.append(Example(command, cls, head == "match", place))
+def compile_entry(block: Block, like: Mapping[str, Entry], deeds: frozenset[str]) -> Entry:
+    """Compile an entry; `like` are those it may begin with, `deeds` what it may name. Raises RuleError."""
+    entry = Entry(block.names)
+    for number, line in enumerate(block.body.splitlines(), block.line + 1):
+        line = line.strip()
+        if line and line[0] != "#":
+            _fill(entry, line, f"{block.where}, line {number}", block.macros, like, deeds)
+    return entry
+
+
+def _fill(
+    entry: Entry, line: str, place: str, macros: Mapping[str, str], like: Mapping[str, Entry], deeds: frozenset[str]
+) -> None:
+    head, _, rest = line.partition(" ")
+    if head == "value":
+        entry.values.update(rest.split())
+    elif head == "ends":
+        entry.ends.update(rest.split())
+    elif line == "each":
+        entry.each = True
+    elif head == "folder":
+        entry.folders += rest.split()
+        entry.values.update(rest.split())
+    elif head == "style" and rest == "long":
+        entry.long_style = True
+    elif head == "stop":
+        count, _, subs = rest.partition(":")
+        if not count.strip().isdigit():
+            raise RuleError(f"{place}: `stop` needs a number")
+        if subs:
+            entry.stops.update((sub.strip(), int(count)) for sub in subs.split(","))
         else:
-            _fill_rule(entry, line, place, deeds)
+            entry.stop = int(count)
+    elif head == "like":
+        if rest not in like:
+            raise RuleError(f"{place}: there is no entry {rest!r}")
+        entry.copy(like[rest])
+    elif head in ("match", "not_match"):
+        cls, _, command = rest.partition(": ")
+        entry.examples.append(Example(command, cls, head == "match", place))
+    else:
+        _fill_rule(entry, _expand(line, macros, place), place, deeds)
 
 
 def _fill_rule(entry: Entry, line: str, place: str, deeds: frozenset[str]) -> None:
