@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from takeback.guard.later import pattern
 from takeback.guard.model import Deed
 from takeback.guard.parse import encode, parse
 from takeback.guard.walk import Walk
 from takeback.guard.words import split
 
-_LEADING = re.compile(r"\s*(\|&|&&|\|\||[|&;]|\n)+")
-_TOKEN = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|((?:[^\s;&|<>()'\"`\\]|\\.)+)|([;&|\n()`]|\$\()", re.DOTALL)
+_LEADING = pattern(r"\s*(\|&|&&|\|\||[|&;]|\n)+")
+_TOKEN = pattern(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|((?:[^\s;&|<>()'\"`\\]|\\.)+)|([;&|\n()`]|\$\()", re.DOTALL)
 _KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac in { } ! time coproc function select".split()
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from takeback.guard import places
+from takeback.guard.later import pattern
 from takeback.guard.model import Class, Deed, Effect, Part, Reason, What
 from takeback.guard.options import Parsed
 from takeback.guard.rules import Entry
@@ -22,15 +23,13 @@ from takeback.guard.words import UNKNOWN, shown
 Handler = Callable[..., None]
 
 # Where programs are what their name says.
-_SYSTEM_DIRS = re.compile(
+_SYSTEM_DIRS = pattern(
     r"/(usr/(local/)?)?s?bin/[^/]+|/opt/homebrew/(s?bin|opt/[^/]+/bin)/[^/]+|/snap/bin/[^/]+"
     r"|(.*/)?(node_modules/\.bin|\.?venv/bin|env/bin|vendor/bin)/[^/]+|/usr/lib/[^/]+/(bin/)?[^/]+"
 )
-_HOME_DIRS = re.compile(
-    r"/(\.local/bin|\.cargo/bin|go/bin|bin|\.bun/bin|\.deno/bin|\.pyenv/shims|\.npm-global/bin)/[^/]+"
-)
-_ASSIGNMENT = re.compile(r"[^/=\s]*=")
-LEAVES = re.compile(
+_HOME_DIRS = pattern(r"/(\.local/bin|\.cargo/bin|go/bin|bin|\.bun/bin|\.deno/bin|\.pyenv/shims|\.npm-global/bin)/[^/]+")
+_ASSIGNMENT = pattern(r"[^/=\s]*=")
+LEAVES = pattern(
     r"(^|[-_:./])(deploy|release|publish|ship|upload|push|rollout|promote|notify|announce|send)($|[-_:./])", re.I
 )
 

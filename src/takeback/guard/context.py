@@ -5,12 +5,13 @@ Does not cover: finding these things out (`ground` does, with a few stats).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from takeback.guard.later import pattern
+
 # What git usually does not see. With the real project at hand, `ground` asks git instead.
-_USUALLY_IGNORED = re.compile(
+_USUALLY_IGNORED = pattern(
     r"(^|/)(node_modules|bower_components|\.?v?env|\.venv[\w.-]*|venv[\w.-]*|dist|build|target|coverage"
     r"|htmlcov|__pycache__"
     r"|\.next|\.nuxt|\.svelte-kit|\.turbo|\.parcel-cache|\.cache|\.tox|\.nox|\.gradle|\.terraform|\.pytest_cache"
@@ -19,7 +20,7 @@ _USUALLY_IGNORED = re.compile(
     r"|o|class"
     r"|swp|tmp|bak))(/|$)"
 )
-_KEPT = re.compile(r"(^|/)\.env\.(example|sample|template|dist)$")
+_KEPT = pattern(r"(^|/)\.env\.(example|sample|template|dist)$")
 
 
 def usually_ignored(path: str) -> bool:

@@ -9,13 +9,14 @@ import re
 
 from takeback.guard.command import Handler, Step
 from takeback.guard.http import host_of
+from takeback.guard.later import pattern
 from takeback.guard.model import Class, Effect, Reason, What
 from takeback.guard.places import LOCAL
 from takeback.guard.words import UNKNOWN, shown
 
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
-_READS = re.compile(
+_COMMENT = pattern(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_QUOTED = pattern(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
+_READS = pattern(
     r"\s*(select|show|describe|desc|explain(?!\s+analy[sz]e\s+(?!select))|with|values|use|set"
     r"|pragma\s+\w+(\(\w+\))?\s*$|table|help|status"
     r"|\\(d|l|dt|dn|df|du|di|dv|x|timing|conninfo|c|connect|echo|pset|q|h|\?|encoding|z)\b|\.(tables|schema"
@@ -25,7 +26,7 @@ _READS = re.compile(
     r"|from|summarize|check|print|exit|quit|list|get)",
     re.IGNORECASE,
 )
-_WRITES = re.compile(
+_WRITES = pattern(
     r"\b(insert|update|delete|drop|truncate|alter|create|replace\s+into|merge|grant|revoke|vacuum|reindex|call|do"
     r"|copy|lock|into\s+(out|dump)file"
     r"|into\s+\w+\s+from|load_extension|pg_terminate_backend|pg_cancel_backend|pg_reload_conf|lo_(import|export"
@@ -34,7 +35,7 @@ _WRITES = re.compile(
     re.IGNORECASE,
 )
 # Commands of psql that run, read or write files.
-_CLIENT = re.compile(r"\\(!|copy|i|ir|o|w|g\s)")
+_CLIENT = pattern(r"\\(!|copy|i|ir|o|w|g\s)")
 _REDIS_READS = frozenset(
     "get mget keys scan exists ttl pttl type strlen info ping dbsize hget hgetall hmget hkeys hvals hlen hscan "
     "hexists lrange llen lindex smembers "
@@ -43,13 +44,13 @@ _REDIS_READS = frozenset(
     "pfcount xrange xlen xinfo xread geopos geodist randomkey role slowlog latency cluster command echo select "
     "auth hello lolwut client".split()
 )
-_MONGO_WRITES = re.compile(
+_MONGO_WRITES = pattern(
     r"\b(drop\w*|insert\w*|update\w*|delete\w*|remove\w*|replace\w*|bulkWrite|create\w*|rename\w*|save"
     r"|findAndModify|findOneAnd\w+|shutdownServer"
     r"|grant\w*|revoke\w*|setProfilingLevel|killOp|adminCommand|runCommand|\$out|\$merge|mapReduce|fsyncLock"
     r"|compact|initiate|reconfig|addShard)\b"
 )
-_MONGO_READS = re.compile(
+_MONGO_READS = pattern(
     r"\b(find|findOne|count\w*|distinct|aggregate|getCollection\w*|stats|show\s+\w+|listCollections|explain"
     r"|getIndexes|serverStatus|version|hostInfo"
     r"|currentOp|getMongo|hello|isMaster|status|getName|dataSize|estimatedDocumentCount|help|print\w*|use|ping)\b"

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 
 from takeback.guard.command import Handler, Step
+from takeback.guard.later import pattern
 from takeback.guard.model import Deed, What
 from takeback.guard.words import UNKNOWN
 
-_REMOTE = re.compile(r"([\w.-]+@)?[\w.\[\]-]+:(?!/\w:)|(rsync|sftp|scp|ftp)://")
+_REMOTE = pattern(r"([\w.-]+@)?[\w.\[\]-]+:(?!/\w:)|(rsync|sftp|scp|ftp)://")
 
 
 def copy(step: Step) -> None:
@@ -174,9 +175,9 @@ def _skip(text: str, at: int, mark: str) -> int:
     return at + 1
 
 
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_PRINT_TO = re.compile(r"\bprintf?\b[^;}\n|>]*(>>?|\|)\s*([^\s;}]+)")
-_FROM = re.compile(r"(\x01\d+\x01|\))\s*\|\s*&?\s*getline")
+_STRING = pattern(r'"((?:[^"\\]|\\.)*)"')
+_PRINT_TO = pattern(r"\bprintf?\b[^;}\n|>]*(>>?|\|)\s*([^\s;}]+)")
+_FROM = pattern(r"(\x01\d+\x01|\))\s*\|\s*&?\s*getline")
 
 
 def awk(step: Step) -> None:

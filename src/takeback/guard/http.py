@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 
 from takeback.guard.command import Handler, Step
+from takeback.guard.later import pattern
 from takeback.guard.model import Class, Deed, Effect, Reason, What
 from takeback.guard.places import LOCAL
 from takeback.guard.words import PRINTED, SECRET, UNKNOWN, shown
 
 _READS = ("GET", "HEAD", "OPTIONS", "TRACE")
-_HOST = re.compile(r"(?:[a-z][a-z+.-]*://)?(?:[^@/]*@)?(\[[^\]]*\]|[^:/?#]*)", re.IGNORECASE)
+_HOST = pattern(r"(?:[a-z][a-z+.-]*://)?(?:[^@/]*@)?(\[[^\]]*\]|[^:/?#]*)", re.IGNORECASE)
 _BODY = (
     "-d",
     "--data",

@@ -9,39 +9,40 @@ import re
 
 from takeback.guard.command import Step
 from takeback.guard.http import request
+from takeback.guard.later import pattern
 from takeback.guard.words import UNKNOWN
 
-_RUNS = re.compile(
+_RUNS = pattern(
     r"\b(?:execSync|execFileSync|exec|spawnSync|spawn|execFile|system|popen|shell_exec|passthru|proc_open"
     r"|capture2e?|capture3|syscall)\s*[(\s]\s*"
     r"(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`([^`]*)`)(\s*,)?"
 )
-_BACKTICK = re.compile(r"`([^`]*)`|\bqx[{(/|]([^})/|]*)|%x[{(\[]([^})\]]*)")
-_DELETES = re.compile(
+_BACKTICK = pattern(r"`([^`]*)`|\bqx[{(/|]([^})/|]*)|%x[{(\[]([^})\]]*)")
+_DELETES = pattern(
     r"\b(?:rmSync|rm|unlinkSync|unlink|rmdirSync|rmdir|rm_rf|rm_r|rm_f|remove|removeSync|delete|remove_dir|rmtree"
     r"|remove_tree|rimraf"
     r"|emptyDirSync|remove_entry|remove_entry_secure)\s*[(\s]\s*(['\"])(.*?)\1"
 )
-_WRITES = re.compile(
+_WRITES = pattern(
     r"\b(?:writeFileSync|writeFile|appendFileSync|appendFile|createWriteStream|file_put_contents|write|mkdirSync"
     r"|mkdir|mkdir_p|touch|outputFile\w*"
     r"|mkdirp|truncateSync|binwrite)\s*[(\s]\s*(['\"])(.*?)\1"
 )
-_OPENS = re.compile(
+_OPENS = pattern(
     r"\b(?:open|fopen|File\.open"
     r"|File\.new)\s*[(\s]\s*(?:[$\w]+\s*,\s*)?(['\"])(.*?)\1\s*,\s*(['\"])([^'\"]*)\3(?:\s*,\s*(['\"])(.*?)\5)?"
 )
-_SENDS = re.compile(
+_SENDS = pattern(
     r"method['\"]?\s*(?::|=>)\s*['\"](POST|PUT|PATCH|DELETE)['\"]|\.(post|put|patch|delete)\s*\(\s*['\"]"
     r"|Net::HTTP\.post|::Post\.new|CURLOPT_POST"
     r"|\bsendBeacon\b|nodemailer|sendMail|Net::SMTP|\bmail\s*\(",
     re.IGNORECASE,
 )
-_URL = re.compile(r"https?://[^\s'\"`)]+")
-_ASKS = re.compile(
+_URL = pattern(r"https?://[^\s'\"`)]+")
+_ASKS = pattern(
     r"\b(fetch|axios|http\.get|https\.get|Net::HTTP\.get|URI\.open|file_get_contents|LWP::Simple|open-uri|got)\b"
 )
-_NEVER_PLAIN = re.compile(
+_NEVER_PLAIN = pattern(
     r"\b(eval|Function|import\(|child_process|spawn|exec|fork|system|net|dgram|tls|cluster|worker_threads|vm"
     r"|process\.(kill|chdir|exit\w+|dlopen|binding)|unlink|rm\w*"
     r"|rename\w*|chmod\w*|chown\w*|write\w*File\w*|appendFile\w*|symlink\w*|copyFile\w*|truncate\w*|Socket"
@@ -52,7 +53,7 @@ _NEVER_PLAIN = re.compile(
     r"|mkdir|Bun\.(write|\$|spawn)|Deno\.(write\w*|remove|run"
     r"|Command|mkdir|rename))\b"
 )
-_REQUIRE = re.compile(
+_REQUIRE = pattern(
     r"\brequire\s*\(?\s*['\"]([^'\"]+)['\"]|\bfrom\s+['\"]([^'\"]+)['\"]|\bimport\s+['\"]([^'\"]+)['\"]"
     r"|\buse\s+([A-Z][\w:]*)"
 )
@@ -64,7 +65,7 @@ _SAFE_REQUIRE = frozenset(
     "child_process open3 node:fs node:path node:os node:util node:crypto node:child_process node:process process "
     "File::Path utf8 LWP::Simple Encode Getopt::Long".split()
 )
-_STRINGS = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
+_STRINGS = pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
 
 
 def other(step: Step, text: str, language: str) -> bool:

@@ -6,26 +6,26 @@ Does not cover: the file system itself; a symlink is followed only when the cont
 from __future__ import annotations
 
 import posixpath
-import re
 
 from takeback.guard.context import Context
+from takeback.guard.later import pattern
 from takeback.guard.model import Class, Effect, Reason, What
 from takeback.guard.words import UNKNOWN, shown
 
-_NOWHERE = re.compile(r"-|/dev/(null|stdout|stderr|stdin|tty|zero|fd/\d+)|&\d+")
-_SOCKET = re.compile(r"/dev/(tcp|udp)/([^/]*)")
-_TEMPORARY = re.compile(r"(/private)?(/tmp|/var/tmp|/dev/shm|/var/folders)/.*[^/]")
-_BRAKE_INSIDE = re.compile(
+_NOWHERE = pattern(r"-|/dev/(null|stdout|stderr|stdin|tty|zero|fd/\d+)|&\d+")
+_SOCKET = pattern(r"/dev/(tcp|udp)/([^/]*)")
+_TEMPORARY = pattern(r"(/private)?(/tmp|/var/tmp|/dev/shm|/var/folders)/.*[^/]")
+_BRAKE_INSIDE = pattern(
     r"(^|/)(\.takeback\.toml|\.claude/(settings[^/]*\.json|hooks(/.*)?)|\.codex/(config\.toml|hooks(\.json|/.*)?)"
     r"|\.gemini/settings\.json|opencode\.jsonc?|\.opencode/plugins?(/.*)?|\.config/opencode/.*|\.claude\.json"
     r"|\.mcp\.json)$"
 )
 # Folders whose loss takes the files above along.
-_BRAKE_ABOVE = re.compile(r"(^|/)\.(claude|codex|gemini|opencode)/?$")
-_METADATA = re.compile(
+_BRAKE_ABOVE = pattern(r"(^|/)\.(claude|codex|gemini|opencode)/?$")
+_METADATA = pattern(
     r"(config(\.worktree)?|description|hooks|info|hooks/.*|info/.*|[^ ]*\.lock|COMMIT_EDITMSG|MERGE_MSG)$"
 )
-LOCAL = re.compile(r"(localhost|127(\.\d+){3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|[\w-]+\.localhost)$")
+LOCAL = pattern(r"(localhost|127(\.\d+){3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|[\w-]+\.localhost)$")
 
 
 def absolute(path: str, cwd: str | None) -> str | None:

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 
 from takeback.guard import places
 from takeback.guard.command import LEAVES, Handler, Step
+from takeback.guard.later import pattern
 from takeback.guard.model import Deed
 from takeback.guard.walk import Walk
 from takeback.guard.words import UNKNOWN, shown
 
-_SHELL = re.compile(r"#!\s*\S*/(env\s+(-\S+\s+)?)?(ba|da|z|k)?sh\b")
+_SHELL = pattern(r"#!\s*\S*/(env\s+(-\S+\s+)?)?(ba|da|z|k)?sh\b")
 _LONGEST = 60_000
-_MAKE_RULE = re.compile(r"^([^\s#:=][^:=#]*?)\s*::?(?![=])\s*([^#;]*)(?:;(.*))?$")
-_JUST_RULE = re.compile(r"^@?([\w-]+)([^:=]*):(?!=)\s*([^#]*)$")
-_MAKE_VARIABLE = re.compile(r"\$[({][^)}]*[)}]|\$[@<^*+?%]")
+_MAKE_RULE = pattern(r"^([^\s#:=][^:=#]*?)\s*::?(?![=])\s*([^#;]*)(?:;(.*))?$")
+_JUST_RULE = pattern(r"^@?([\w-]+)([^:=]*):(?!=)\s*([^#]*)$")
+_MAKE_VARIABLE = pattern(r"\$[({][^)}]*[)}]|\$[@<^*+?%]")
 
 
 def script(walk: Walk, name: str, arguments: list[str], *, language: str = "sh") -> None:

@@ -18,6 +18,7 @@ from takeback.guard import places
 from takeback.guard.classify import classify, classify_argv
 from takeback.guard.context import Context
 from takeback.guard.http import host_of
+from takeback.guard.later import pattern
 from takeback.guard.model import Class, Effect, Part, Reason, Verdict, What, verdict
 from takeback.guard.rules import Library
 
@@ -43,14 +44,14 @@ _WRITES = frozenset(
     "edit_file search_replace delete_file insert_edit_into_file".split()
 )
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file", "filename")
-_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) to: (.+)$", re.MULTILINE)
-_CODE_MODE = re.compile(r"tools\.(\w+)\s*\(")
-_READING = re.compile(
+_PATCHED = pattern(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) to: (.+)$", re.MULTILINE)
+_CODE_MODE = pattern(r"tools\.(\w+)\s*\(")
+_READING = pattern(
     r"(^|_|-)(get|list|read|search|find|fetch|query|describe|show|view|lookup|count|check|status|info|browse"
     r"|resolve|explain|help|whoami|diff|log)"
     r"($|_|-|[A-Z])"
 )
-_CHANGING = re.compile(
+_CHANGING = pattern(
     r"(^|_|-|[a-z](?=[A-Z]))(create|update|delete|remove|write|send|post|put|push|merge|add|set|edit|move|upload"
     r"|publish|deploy|run|exec\w*|insert|drop|apply"
     r"|close|comment|reply|assign|invite|pay|charge|refund|transfer|rename|archive|approve"

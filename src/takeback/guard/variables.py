@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 
 from takeback.guard import places
+from takeback.guard.later import pattern
 from takeback.guard.model import Class, Deed, Effect, What
 from takeback.guard.walk import Walk
 from takeback.guard.words import UNKNOWN
 
 # Settings whose value git runs, or that say where it finds what it runs.
-PROGRAM_SETTING = re.compile(
+PROGRAM_SETTING = pattern(
     r"(core\.(pager|editor|sshcommand|fsmonitor|askpass|gitproxy|hookspath|attributesfile|alternaterefscommand)"
     r"|sequence\.editor"
     r"|pager\..*|diff\.(external|.*\.(command|textconv))|difftool\..*\.cmd|mergetool\..*\.(cmd|path)|merge\..*\.driver"
@@ -31,11 +32,11 @@ _PROGRAMS = frozenset(
     "GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS BROWSER MANPAGER PROMPT_COMMAND PERL5DB LESSOPEN LESSCLOSE "
     "KUBE_EDITOR".split()
 )
-_LOADED = re.compile(
+_LOADED = pattern(
     r"(LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_.*|BASH_ENV|ENV|PYTHONSTARTUP|PYTHONHOME|PERL5OPT|RUBYOPT|IFS"
     r"|GIT_TEMPLATE_DIR|GIT_EXEC_PATH|ZDOTDIR|BASH_FUNC_.*)"
 )
-_FOUND_IN = re.compile(r"(/(usr|bin|sbin|opt|nix|snap|Library|System|Applications)\b.*|" + UNKNOWN + "*)")
+_FOUND_IN = pattern(r"(/(usr|bin|sbin|opt|nix|snap|Library|System|Applications)\b.*|" + UNKNOWN + "*)")
 
 
 def environment(walk: Walk, name: str, value: str) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 
 from tree_sitter import Node
 
+from takeback.guard.later import pattern
+
 # Marks from the private area, so that a script put together at run time can still be read with them in it.
 UNKNOWN = "\ue000"
 SECRET = UNKNOWN + "\ue001"  # the value of a variable that is named like a secret
@@ -26,17 +28,17 @@ VALUES = (
 )
 
 _PLAIN = re.compile(rb"[\w./=:,@%+-]*")
-_DOUBLE = re.compile(r"\\([$`\"\\\n])")
-_BARE = re.compile(r"\\(\n|.)", re.DOTALL)
-_ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_DOUBLE = pattern(r"\\([$`\"\\\n])")
+_BARE = pattern(r"\\(\n|.)", re.DOTALL)
+_ANSI = pattern(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _ANSI_NAMES = {
     **{"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"},
     **{"e": "\x1b", "E": "\x1b", "\\": "\\", "'": "'", '"': '"', "?": "?"},
 }
-_SECRET_NAME = re.compile(
+_SECRET_NAME = pattern(
     r"(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|PRIVATE_KEY|ACCESS_KEY|AUTH)", re.I
 )
-_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+_BRACES = pattern(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _MOST_WORDS = 64
 
 

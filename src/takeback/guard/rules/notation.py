@@ -28,11 +28,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from takeback.guard.later import pattern as regex
 from takeback.guard.options import Parsed, read
 from takeback.guard.rules.pattern import Call, Pattern, Words, better, compile_pattern
 
-_DEED = re.compile(r"([a-z_]+)(?:\(([^)]*)\))?")
-_MACRO = re.compile(r"\$([a-z]\w*)")
+_DEED = regex(r"([a-z_]+)(?:\(([^)]*)\))?")
+_MACRO = regex(r"\$([a-z]\w*)")
 
 
 class RuleError(ValueError):

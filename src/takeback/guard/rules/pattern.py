@@ -9,10 +9,11 @@ import fnmatch
 import re
 from dataclasses import dataclass, field
 
+from takeback.guard.later import pattern
 from takeback.guard.model import Deed
 from takeback.guard.options import Parsed
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = pattern(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
