@@ -7,10 +7,29 @@ import pytest
 from takeback.guard import Context
 from tests.guard.conftest import cls
 
+PACKAGE = """{"scripts": {"lint": "eslint src", "fix": "eslint --fix src", "prefix": "rm -rf dist", "ship": "git push",
+"test": "jest", "loop": "npm run loop"}}"""
+MAKEFILE = """V = 1
+
+all: fmt
+
+fmt:
+\t@black src
+
+ship: fmt
+\tgit push
+
+clean:
+\trm -rf build
+
+x: ; git push
+
+var:
+\trm -rf $(D)
+"""
 FILES = {
-    "package.json": '{"scripts": {"lint": "eslint src", "fix": "eslint --fix src", "prefix": "rm -rf dist", "ship": "git push",'
-    ' "test": "jest", "loop": "npm run loop"}}',
-    "Makefile": "V = 1\n\nall: fmt\n\nfmt:\n\t@black src\n\nship: fmt\n\tgit push\n\nclean:\n\trm -rf build\n\nx: ; git push\n\nvar:\n\trm -rf $(D)\n",
+    "package.json": PACKAGE,
+    "Makefile": MAKEFILE,
     "justfile": "default: fmt\n\nfmt:\n    black src\n\nship: fmt\n    @git push\n",
     "a.sh": "#!/bin/sh\nset -e\nrm -rf src\n",
     "b.sh": "git push\n",
