@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from takeback.guard import places
@@ -240,9 +241,11 @@ class Step:
             return
         self.walk.class_of(deed, why or f"{shown(self.label)} {_PHRASES[deed]}", what or _KINDS[deed], target)
 
-    def touch(self, path: str, *, delete: bool = False, deep: bool = False) -> None:
-        """Note that `path` is written, or deleted."""
+    def touch(self, path: str, *, delete: bool = False, deep: bool = False, new: bool = False) -> None:
+        """Note that `path` is written or deleted; `new`: made, so that nothing is lost by it."""
         for effect in places.touch(path, self.cwd, self.walk.context, delete=delete, deep=deep):
+            if new and effect.reason is Reason.DESTROYS and effect.what is What.WRITE:
+                effect = replace(effect, reason=Reason.SYSTEM)
             self.walk.add(effect)
 
     def select(self, *selectors: str) -> list[str]:

@@ -17,6 +17,12 @@ def write(step: Step, *selectors: str) -> None:
         step.touch(path)
 
 
+def make(step: Step, *selectors: str) -> None:
+    """Paths that are made, and left as they are where they exist: nothing is overwritten."""
+    for path in step.select(*selectors):
+        step.touch(path, new=True)
+
+
 def delete(step: Step, *selectors: str) -> None:
     """Paths that are deleted, with all below them."""
     for path in step.select(*selectors):
@@ -54,7 +60,14 @@ _ELSEWHERE = {
     "databases": "sql sqlite query server",
     "git": "gitsettings gitconfig gitalias githooks",
 }
-_HERE: dict[str, Handler] = {"write": write, "delete": delete, "read": read, "brake": brake, "packages": packages}
+_HERE: dict[str, Handler] = {
+    "write": write,
+    "make": make,
+    "delete": delete,
+    "read": read,
+    "brake": brake,
+    "packages": packages,
+}
 _MODULES = {name: module for module, names in _ELSEWHERE.items() for name in names.split()}
 HANDLERS = frozenset((*_HERE, *_MODULES))
 

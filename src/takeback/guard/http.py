@@ -49,7 +49,9 @@ def request(step: Step, method: str, url: str) -> None:
     if LOCAL.match(host) or host.startswith(("/", ":")) or url.startswith(":"):
         if method not in _READS:
             why = f"{step.name} sends {method} to a server on this machine"
-            step.walk.add(Effect(Class.MACHINE, What.NETWORK, why, shown(host), method, Reason.DESTROYS))
+            # A server under development gets posts all day; what they do is its affair.
+            reason = Reason.DESTROYS if method == "DELETE" else Reason.OPAQUE
+            step.walk.add(Effect(Class.MACHINE, What.NETWORK, why, shown(host), method, reason))
         return
     if method in _READS:
         if PRINTED in url or SECRET in url:
@@ -71,6 +73,8 @@ def curl(step: Step) -> None:
     method = _method(step)
     if has("-T", "--upload-file"):
         method = "PUT" if method in _READS else method
+    if method in _READS and any(value[:1] in ("@", "<") or "=@" in value for value in values(*_BODY)):
+        method = "POST"  # a file goes along, whatever the method is called
     commands = " ".join(values("-Q", "--quote", "--request-target"))
     if re.search(r"\b(DELE|RMD|RNFR|STOR|SITE)\b", commands):
         method = "DELETE"

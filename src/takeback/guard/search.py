@@ -170,7 +170,7 @@ class Quiet(Step):
     def __init__(self, step: Step) -> None:
         self.__dict__.update(step.__dict__)
 
-    def touch(self, path: str, *, delete: bool = False, deep: bool = False) -> None:
+    def touch(self, path: str, *, delete: bool = False, deep: bool = False, new: bool = False) -> None:
         pass
 
     def run(self, words: list[str]) -> None:

@@ -17,7 +17,7 @@ FIELDS = (
     *("system", "network", "backup", "services", "editors"),
 )
 HANDLERS = frozenset(
-    "write delete read brake copy dd tar rsync sed awk run shell sh env cd define xargs find container "
+    "write make delete read brake copy dd tar rsync sed awk run shell sh env cd define xargs find container "
     "script target code module curl "
     "httpie api asks sql sqlite query server gitsettings packages gitconfig gitalias githooks".split()
 )
