@@ -65,6 +65,8 @@ def test_no_way_around_a_list_leads_around_the_classifier(case: Case) -> None:
     assert cls(case.command, linked if case.id == "bypass-054" else None) == case.expected
 
 
-@pytest.mark.parametrize("case", own_cases(), ids=lambda case: case.id)
-def test_commands_of_real_work_have_their_class(case: Case) -> None:
-    assert cls(case.command) == case.expected
+def test_commands_of_real_work_have_their_class() -> None:
+    cases = own_cases()
+    wrong = [(case.command, case.expected, got) for case in cases if (got := cls(case.command)) != case.expected]
+    assert len(cases) > 900
+    assert wrong == []

@@ -61,7 +61,7 @@ def weight(source: str) -> Class:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_has_a_verdict(text: str) -> None:
     assert classify(text).cls in Class
     assert classify_argv(text.split(" ")).cls in Class
@@ -105,7 +105,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=40))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=166, deadline=None)
 def test_any_row_of_pieces_of_shell_has_a_verdict(row: list[str]) -> None:
     assert classify("".join(row)).cls in Class
 
@@ -124,31 +124,31 @@ keys = st.sampled_from(
 
 
 @given(names, st.dictionaries(keys, values, max_size=4) | values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_tool_call_has_a_verdict(name: str, given_input: object) -> None:
     assert classify_tool({"tool_name": name, "tool_input": given_input}).cls in Class
 
 
 @given(st.sampled_from(HARMLESS), st.sampled_from([" && ", "; ", "\n", " & "]), commands)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_harmless_command_before_it_makes_no_command_lighter(before: str, operator: str, command: str) -> None:
     assert weight(before + operator + command) >= weight(command)
 
 
 @given(commands, st.sampled_from([" && ", "\n", " || "]), st.sampled_from(HARMLESS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 def test_a_harmless_command_after_it_makes_no_command_lighter(command: str, operator: str, after: str) -> None:
     assert weight(command + operator + after) >= weight(command)
 
 
 @given(commands, commands)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_two_commands_are_as_heavy_as_the_heavier_one(one: str, other: str) -> None:
     assert weight(f"({one}\n)\n({other}\n)") >= max(weight(one), weight(other))
 
 
 @given(st.sampled_from(WRAPPED), simple)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_wrapper_makes_no_command_lighter(wrapper: str, command: str) -> None:
     assert weight(wrapper.format(command)) >= weight(command)
 
@@ -166,14 +166,14 @@ def quoted(word: str, how: int) -> str:
 
 
 @given(simple, st.lists(st.integers(0, 5), min_size=1, max_size=8))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_quotes_change_no_class(command: str, hows: list[int]) -> None:
     words = [quoted(word, hows[number % len(hows)]) for number, word in enumerate(command.split())]
     assert weight(" ".join(words)) == weight(command)
 
 
 @given(simple)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 def test_without_a_shell_the_class_is_the_same(command: str) -> None:
     assert classify_argv(shlex.split(command)).cls == weight(command)
 

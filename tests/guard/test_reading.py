@@ -324,3 +324,19 @@ def test_aliases_of_git_are_followed() -> None:
         "machine",
         "machine",
     ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "cat > x.sh <<'EOF'\ngit push\nEOF\nbash x.sh",
+        "cat <<EOF > x.sh\ngit push\nEOF\nbash x.sh",
+        "echo 'git push' > d && chmod +x d && ./d",
+        "echo ls > d; echo 'git push' >> d; sh d",
+        "exec 3<>/dev/tcp/192.0.2.1/80",
+        "git${IFS}push",
+        "tmux new -d 'git push'",
+    ],
+)
+def test_what_a_script_writes_and_then_runs_is_read(source: str) -> None:
+    assert cls(source) == "outside"

@@ -38,10 +38,13 @@ def test_no_program_has_two_entries() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.command)
-def test_the_example_of_a_rule_is_true(example: Example) -> None:
-    verdict = classify(example.command)
-    assert (str(verdict.cls) == example.cls) is example.fits, verdict.why
+def test_every_example_of_a_rule_is_true() -> None:
+    wrong = []
+    for example in examples():
+        verdict = classify(example.command)
+        if (str(verdict.cls) == example.cls) is not example.fits:
+            wrong.append((example.where, example.command, str(verdict.cls), verdict.why))
+    assert wrong == []
 
 
 OWN = """

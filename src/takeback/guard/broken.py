@@ -16,6 +16,7 @@ from takeback.guard.words import split
 
 _LEADING = pattern(r"\s*(\|&|&&|\|\||[|&;]|\n)+")
 _TOKEN = pattern(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|((?:[^\s;&|<>()'\"`\\]|\\.)+)|([;&|\n()`]|\$\()", re.DOTALL)
+_SOCKET = pattern(r"/dev/(tcp|udp)/[\w.:-]+")
 _KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac in { } ! time coproc function select".split()
 )
@@ -42,6 +43,8 @@ def read(walk: Walk, source: str) -> None:
         command.simple(walk, words, (), source)
         return
     walk.class_of(Deed.OPAQUE, "shell that cannot be read")
+    for found in _SOCKET.finditer(source):
+        walk.write(found[0])
     for number, words in enumerate(_pieces(source)):
         if number > _MOST:
             walk.class_of(Deed.OUTSIDE, "too much shell that cannot be read")

@@ -60,7 +60,9 @@ def simple(walk: Walk, words: list[str], assigned: Sequence[tuple[str, str]], te
         for name, value in assigned:
             environment(walk, name, value)
         if words:
+            outer, walk.prefixed = walk.prefixed, {**walk.prefixed, **dict(assigned)}
             dispatch(walk, words)
+            walk.prefixed = outer
         else:
             walk.scope.variables.update(assigned)
 

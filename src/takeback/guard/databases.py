@@ -96,7 +96,7 @@ def _where(step: Step, hosts: list[str], addresses: list[str]) -> str:
         if name and not LOCAL.match(host_of(name)) and not name.startswith("/"):
             return host_of(name) or name
     for name in ("PGHOST", "MYSQL_HOST"):
-        value = step.walk.scope.variables.get(name, "")
+        value = step.walk.prefixed.get(name) or step.walk.scope.variables.get(name, "")
         if value and not LOCAL.match(value) and not value.startswith("/"):
             return value
     return ""

@@ -9,6 +9,7 @@ from typing import Any
 
 from takeback.guard.command import Step
 from takeback.guard.http import request
+from takeback.guard.model import Deed
 from takeback.guard.words import UNKNOWN
 
 _ONLY_AST = 0x400
@@ -21,6 +22,10 @@ _SAFE_MODULES = frozenset(
     "importlib.util glob fnmatch zlib copy "
     "html difflib configparser xml.etree.ElementTree os.path yaml contextlib abc heapq bisect array numbers "
     "shlex getpass socket site".split()
+)
+_SENDING_MODULES = frozenset(
+    "smtplib ftplib telnetlib paramiko boto3 botocore stripe twilio fabric websocket websockets pika kafka slack_sdk "
+    "sendgrid imaplib poplib nntplib xmlrpc asyncssh".split()
 )
 _SAFE_CALLS = frozenset(
     "print len range str int float bool list dict set tuple sorted sum min max abs repr type isinstance "
@@ -61,6 +66,8 @@ def python(step: Step, text: str) -> bool:
         if kind in ("Import", "ImportFrom"):
             names = [alias.name for alias in node.names] if kind == "Import" else [node.module or "."]
             clear = clear and all(name in _SAFE_MODULES for name in names)
+            if any(name.partition(".")[0] in _SENDING_MODULES for name in names):
+                step.deed(Deed.OUTSIDE, f"{step.name} runs code that may send")
         elif kind == "Call":
             clear = _call(step, node) and clear
         elif kind in ("Name", "Attribute"):
@@ -166,6 +173,10 @@ def _call(step: Step, node: Any) -> bool:
         return True
     if last == "write" and type(getattr(node.func, "value", None)).__name__ == "Call" and name.startswith("()"):
         return _dotted(node.func.value.func).rpartition(".")[2] == "open"
+    if last in ("connect", "sendto", "create_connection", "open_connection"):
+        if "sqlite3" not in name:
+            step.deed(Deed.OUTSIDE, f"{step.name} runs code that connects")
+        return False
     return last in _SAFE_CALLS or (last not in _BAD_METHODS and last not in _BAD_NAMES and "." in name)
 
 

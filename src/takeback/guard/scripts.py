@@ -27,9 +27,7 @@ _MAKE_VARIABLE = pattern(r"\$[({][^)}]*[)}]|\$[@<^*+?%]")
 def script(walk: Walk, name: str, arguments: list[str], *, language: str = "sh") -> None:
     """A program of the project is run: its text counts when it is shell and there, else its name is all there is."""
     text = _text(walk, name)
-    if text is not None and (
-        _SHELL.match(text) or (language == "sh" and name.endswith((".sh", ".bash")) and text[:2] != "#!")
-    ):
+    if text is not None and (_SHELL.match(text) or (language == "sh" and text[:2] != "#!")):
         outer = walk.scope
         walk.scope = outer.copy()
         walk.scope.variables.update({str(number): word for number, word in enumerate(arguments, 1)})
@@ -47,6 +45,8 @@ def script(walk: Walk, name: str, arguments: list[str], *, language: str = "sh")
 
 def _text(walk: Walk, name: str) -> str | None:
     whole = places.absolute(name, walk.scope.cwd)
+    if whole in walk.written:
+        return walk.written[whole]
     if whole is None or UNKNOWN in name or not places.inside(whole, walk.context.root):
         return None
     text = walk.context.read(posixpath.relpath(whole, walk.context.root))
@@ -56,6 +56,9 @@ def _text(walk: Walk, name: str) -> str | None:
 def by_operand(step: Step, number: str = "1") -> None:
     """A script that an interpreter is given."""
     name = (step.select(number) or [""])[0]
+    if name.startswith("/dev/fd/"):
+        step.deed(Deed.OUTSIDE, f"{step.name} runs what another command writes")
+        return
     if step.name in ("source", "."):
         text = _text(step.walk, name)
         if text is not None:
@@ -66,9 +69,6 @@ def by_operand(step: Step, number: str = "1") -> None:
             script(step.walk, name, step.operands[1:])
         return
     if not name or name == "-":
-        return
-    if name.startswith("/dev/fd/"):
-        step.deed(Deed.OUTSIDE, f"{step.name} runs what another command writes")
         return
     script(step.walk, name, step.operands[int(number) :], language=step.name)
 

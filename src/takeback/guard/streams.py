@@ -71,6 +71,9 @@ def redirected(walk: Walk, node: Node) -> None:
     said = None
     if body is not None and body.type == "command" and walk.part.parts[mark:]:
         said = text if (body.text or b"").split() == [b"cat"] else None
+    _note_written(
+        walk, node, said if said is not None else _output(walk, body, mark).text if body is not None else None
+    )
     walk.stdin = outer
     for child in following:
         if child.type == "pipeline":
@@ -78,6 +81,29 @@ def redirected(walk: Walk, node: Node) -> None:
         else:
             walk.visit(child)
     walk.heredoc = said
+
+
+def _note_written(walk: Walk, node: Node, text: str | None) -> None:
+    """Keep the text of a file that this script writes, since it may run it next; forget what is no longer so."""
+    inside = [one for child in node.children if child.type == "heredoc_redirect" for one in child.children]
+    for child in (*node.children, *inside):
+        if child.type != "file_redirect":
+            continue
+        target, operator = "", ""
+        for part in child.children:
+            if part.is_named and part.type != "file_descriptor":
+                target = walk.expander().text(part)
+            elif not part.is_named:
+                operator = part.type
+        whole = places.absolute(target, walk.scope.cwd) if target and UNKNOWN not in target else None
+        if whole is None or operator not in (">", ">>", ">|"):
+            continue
+        if text is not None and operator != ">>":
+            walk.written[whole] = text
+        elif text is not None and whole in walk.written:
+            walk.written[whole] += "\n" + text
+        else:
+            walk.written.pop(whole, None)
 
 
 def _heredoc(walk: Walk, node: Node, expander: Expander) -> list[Node]:

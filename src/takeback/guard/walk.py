@@ -74,11 +74,15 @@ class Walk:
         self._grammar = grammar
         self.context = context
         self.library = library
-        self.scope = Scope(context.start, {"HOME": context.home, "PWD": context.start, "TMPDIR": "/tmp"})
+        self.scope = Scope(
+            context.start, {"HOME": context.home, "PWD": context.start, "TMPDIR": "/tmp", "IFS": " \t\n"}
+        )
         self.part = Part("")
         self.stdin: Stdin | None = None
         self.depth = 0
+        self.prefixed: dict[str, str] = {}  # variables set for the command being read
         self.elevated = False  # as another user, so packages go to the machine
+        self.written: dict[str, str] = {}  # the text of files that this script has written, by absolute path
         self.printed_by = ""  # the program whose output was last put into a word
         self.heredoc: str | None = None  # what the statement just read passes on of its heredoc
         self.count = 0
