@@ -59,7 +59,7 @@ def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
     Raises BadSetting with the line and the nearest right key, CannotRead.
     """
     home = environ.get("HOME") or os.path.expanduser("~")
-    user = Path(environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "takeback" / "config.toml"
+    user = config_dir(environ, home) / "config.toml"
     settings, machines = _read(user, FilesSettings(), _USER_SECTIONS)
     if root is not None:
         settings, _ = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings, _SECTIONS)
@@ -77,6 +77,11 @@ def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> M
             nearest=f"one of {', '.join(_PLATFORMS)}",
         )  # fmt: skip
     return replace(machines, platform=platform)
+
+
+def config_dir(environ: Mapping[str, str], home: str) -> Path:
+    """Return the folder of the user's settings."""
+    return Path(environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "takeback"
 
 
 def data_dir(environ: Mapping[str, str], home: str) -> Path:

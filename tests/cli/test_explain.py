@@ -102,3 +102,15 @@ def test_other_commands_start_without_the_classifier() -> None:
     assert not {name for name in modules_after("explain", "--help") if "tree_sitter" in name or "guard" in name}
     loaded = modules_after("explain", "--", "git", "status")
     assert not loaded & {"takeback.app", "sqlite3", "rich", "takeback.guard.other_code", "takeback.guard.toolcalls"}
+
+
+def test_rules_of_the_user_count_more_than_those_that_come_with_takeback(repo: Project) -> None:
+    rules = repo.home.settings.parent / "rules"
+    rules.mkdir(parents=True)
+    (rules / "mine.rules").write_text("@ our-deploy\nnone: status\noutside: .\n")
+    assert explain(repo, "our-deploy status").code == 0
+    assert explain(repo, "our-deploy now").code == 13
+    (rules / "mine.rules").write_text("@ our-deploy\nnone: status\nharmless: .\n")
+    said = explain(repo, "ls", as_json=True)
+    assert (said.code, said.error) == (2, "bad-setting")
+    assert "mine.rules, line 3: there is no deed 'harmless'" in said["error"]["message"]

@@ -19,7 +19,7 @@ def examples() -> list[Example]:
 
 
 def test_every_line_of_the_rules_can_be_read() -> None:
-    builtin().check()
+    builtin().check(builtin())
     assert len(builtin()) > 2000
 
 
@@ -74,12 +74,12 @@ def test_own_rules_add_programs_and_count_more_than_those_that_come_with_takebac
         ("@ x\nnone: $unknown", "mine, line 2: there is no `let unknown` before this line"),
         ("@ x\nlike nobody", "mine, line 2: there is no entry 'nobody'"),
         ("@ x\nstop now", "mine, line 2: `stop` needs a number"),
-        ("@ x\nvalue -a", "the entry 'x' says nothing"),
+        ("@ x\nvalue -a", "mine, line 1: the entry 'x' says nothing"),
     ],
 )
 def test_a_rule_that_cannot_be_read_is_named_with_its_line(text: str, said: str) -> None:
     with pytest.raises(RuleError, match=said.replace("|", r"\|").replace("$", r"\$")):
-        libraries.with_own([(text, "mine")]).check()
+        libraries.with_own([(text, "mine")])
 
 
 def test_every_entry_has_an_example() -> None:

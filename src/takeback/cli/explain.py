@@ -43,13 +43,13 @@ def command(face: Face, words: tuple[str, ...], tool_call: str | None) -> int:
     from takeback import guard, judge
     from takeback.guard import explain
 
-    context = judge.context(face.project)
+    context, library = judge.context(face.project), judge.library()
     if tool_call is not None:
-        verdict = guard.classify_tool(_call(tool_call), context)
+        verdict = guard.classify_tool(_call(tool_call), context, library)
     elif len(words) == 1:
-        verdict = guard.classify(words[0], context)
+        verdict = guard.classify(words[0], context, library)
     else:
-        verdict = guard.classify_argv(words, context)
+        verdict = guard.classify_argv(words, context, library)
     face.answer(jsonable.document(**verdict.as_dict()))
     if not face.json:
         for line in explain.lines(verdict):

@@ -14,6 +14,7 @@ from typing import Any
 from takeback.guard.classify import classify, classify_argv
 from takeback.guard.context import Context
 from takeback.guard.model import Class, Effect, Part, Reason, Verdict, What
+from takeback.guard.rules import Library
 
 __all__ = [
     "Class",
@@ -29,8 +30,8 @@ __all__ = [
 ]
 
 
-def classify_tool(call: Mapping[str, Any], context: Context | None = None) -> Verdict:
+def classify_tool(call: Mapping[str, Any], context: Context | None = None, library: Library | None = None) -> Verdict:
     """Return what a tool call of an agent would do; what is not known is opaque, and so `machine` at least."""
     from takeback.guard.toolcalls import classify_tool as read
 
-    return read(call, context)
+    return read(call, context, library)

@@ -53,11 +53,12 @@ class Library(Mapping[str, Entry]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def check(self) -> None:
-        """Compile every entry. Raises RuleError for the first line that cannot be read."""
-        for name in self:
+    def check(self, names: Iterable[str]) -> None:
+        """Compile the entries of these names. Raises RuleError for the first line that cannot be read."""
+        for name in names:
             if not self[name].first and not self[name].others:
-                raise RuleError(f"the entry {name!r} says nothing")
+                block = self._waiting[name]
+                raise RuleError(block.where, block.line, f"the entry {name!r} says nothing")
 
 
 # Words that read, in the tongues of many programs.
@@ -87,5 +88,8 @@ def builtin() -> Library:
 
 
 def with_own(own: Iterable[tuple[str, str]]) -> Library:
-    """Return the rules with a user's own, which count before the others. Raises RuleError."""
-    return Library([*texts(), *own])
+    """Return the rules with a user's own, as (text, file) pairs, which count more. Raises RuleError."""
+    mine = list(own)
+    made = Library([*texts(), *mine])
+    made.check(name for text, where in mine for block in blocks(text, where, MACROS) for name in block.names)
+    return made

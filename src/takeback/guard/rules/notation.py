@@ -39,6 +39,10 @@ _MACRO = regex(r"\$([a-z]\w*)")
 class RuleError(ValueError):
     """A line of rules that cannot be read; the text names file, line and what is wrong."""
 
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}, line {line}: {problem}")
+        self.file, self.line, self.problem = file, line, problem
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -157,12 +161,12 @@ def blocks(text: str, where: str, macros: Mapping[str, str] | None = None) -> It
         line = line.strip()
         if not line or line[0] == "#":
             continue
-        place = f"{where}, line {number}"
+        place = (where, number)
         name, equals, value = line.removeprefix("let ").partition("=")
         if not line.startswith("let "):
-            raise RuleError(f"{place}: no entry begins before this line; one begins with @ NAME")
+            raise RuleError(*place, "no entry begins before this line; one begins with @ NAME")
         if not equals:
-            raise RuleError(f"{place}: `let` needs NAME = a|b")
+            raise RuleError(*place, "`let` needs NAME = a|b")
         known[name.strip()] = _expand(value.strip(), known, place)
     number = preamble.count("\n") + 1
     for part in rest:
@@ -171,10 +175,10 @@ def blocks(text: str, where: str, macros: Mapping[str, str] | None = None) -> It
         number += part.count("\n")
 
 
-def _expand(line: str, macros: Mapping[str, str], place: str) -> str:
+def _expand(line: str, macros: Mapping[str, str], place: tuple[str, int]) -> str:
     def one(found: re.Match[str]) -> str:
         if found[1] not in macros:
-            raise RuleError(f"{place}: there is no `let {found[1]}` before this line")
+            raise RuleError(*place, f"there is no `let {found[1]}` before this line")
         return macros[found[1]]
 
     return _MACRO.sub(one, line) if "$" in line else line
@@ -186,12 +190,17 @@ def compile_entry(block: Block, like: Mapping[str, Entry], deeds: frozenset[str]
     for number, line in enumerate(block.body.splitlines(), block.line + 1):
         line = line.strip()
         if line and line[0] != "#":
-            _fill(entry, line, f"{block.where}, line {number}", block.macros, like, deeds)
+            _fill(entry, line, (block.where, number), block.macros, like, deeds)
     return entry
 
 
 def _fill(
-    entry: Entry, line: str, place: str, macros: Mapping[str, str], like: Mapping[str, Entry], deeds: frozenset[str]
+    entry: Entry,
+    line: str,
+    place: tuple[str, int],
+    macros: Mapping[str, str],
+    like: Mapping[str, Entry],
+    deeds: frozenset[str],
 ) -> None:
     head, _, rest = line.partition(" ")
     if head == "value":
@@ -208,35 +217,35 @@ def _fill(
     elif head == "stop":
         count, _, subs = rest.partition(":")
         if not count.strip().isdigit():
-            raise RuleError(f"{place}: `stop` needs a number")
+            raise RuleError(*place, "`stop` needs a number")
         if subs:
             entry.stops.update((sub.strip(), int(count)) for sub in subs.split(","))
         else:
             entry.stop = int(count)
     elif head == "like":
         if rest not in like:
-            raise RuleError(f"{place}: there is no entry {rest!r}")
+            raise RuleError(*place, f"there is no entry {rest!r}")
         entry.copy(like[rest])
     elif head in ("match", "not_match"):
         cls, _, command = rest.partition(": ")
-        entry.examples.append(Example(command, cls, head == "match", place))
+        entry.examples.append(Example(command, cls, head == "match", f"{place[0]}, line {place[1]}"))
     else:
         _fill_rule(entry, _expand(line, macros, place), place, deeds)
 
 
-def _fill_rule(entry: Entry, line: str, place: str, deeds: frozenset[str]) -> None:
+def _fill_rule(entry: Entry, line: str, place: tuple[str, int], deeds: frozenset[str]) -> None:
     said, colon, patterns = line.partition(": ")
     if not colon:
-        raise RuleError(f"{place}: a rule is DEED: PATTERN, not {line!r}")
+        raise RuleError(*place, f"a rule is DEED: PATTERN, not {line!r}")
     mode = said[0] if said[0] in "+!" else ""
     calls = []
     for word in said[len(mode) :].split():
         found = _DEED.fullmatch(word)
         if found is None or found[1] not in deeds:
-            raise RuleError(f"{place}: there is no deed {word!r}")
+            raise RuleError(*place, f"there is no deed {word!r}")
         calls.append(Call(found[1], tuple(found[2].split(",")) if found[2] else ()))
     for pattern in patterns.split(","):
         try:
             entry.add(compile_pattern(pattern, tuple(calls), mode))
         except ValueError as error:
-            raise RuleError(f"{place}: {error}") from None
+            raise RuleError(*place, str(error)) from None
