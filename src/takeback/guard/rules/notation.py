@@ -33,6 +33,11 @@ from takeback.guard.options import Parsed, read
 from takeback.guard.rules.pattern import Call, Pattern, Words, better, compile_pattern
 
 _DEED = regex(r"([a-z_]+)(?:\(([^)]*)\))?")
+# So that `tool apps delete status` is not taken for `tool status`.
+_CHANGING = regex(
+    r"(.*:)?(create|delete|destroy|remove|rm|update|apply|deploy|publish|push|edit|put|patch|replace|rename|purge|reset|revoke|drop"
+    r"|kill|cancel|promote|rollback|terminate|disable|enable|stop|erase|wipe|uninstall|unset)(-.*|:.*)?$"
+)
 _MACRO = regex(r"\$([a-z]\w*)")
 
 
@@ -94,7 +99,7 @@ class Entry:
             return None if None in found else [call for calls in found for call in calls or ()]
         verb = None
         if self.verbs:
-            verb = next((word for word in parsed.operands if any(word in one for one in self.verbs)), None)
+            verb = self._verb(parsed.operands)
         keyed = self.first.get(parsed.operands[0], ()) if parsed.operands else ()
         best: Pattern | None = None
         final: Pattern | None = None
@@ -113,6 +118,15 @@ class Entry:
         if best is None:
             return added or None
         return [*best.calls, *added]
+
+    def _verb(self, operands: list[str]) -> str | None:
+        """Return the first operand that `...` patterns know, unless one before it is plainly another verb."""
+        for word in operands:
+            if any(word in one for one in self.verbs):
+                return word
+            if _CHANGING.match(word):
+                return None
+        return None
 
     def copy(self, other: Entry) -> None:
         """Take over all that another entry knows, but for its examples."""
