@@ -258,6 +258,8 @@ def _fill_rule(entry: Entry, line: str, place: tuple[str, int], deeds: frozenset
         if found is None or found[1] not in deeds:
             raise RuleError(*place, f"there is no deed {word!r}")
         calls.append(Call(found[1], tuple(found[2].split(",")) if found[2] else ()))
+        # What a deed is to take from an option is its value.
+        entry.values.update(name for one in calls[-1].args if one[0] == "-" for name in one.split("|"))
     for pattern in patterns.split(","):
         try:
             entry.add(compile_pattern(pattern, tuple(calls), mode))
