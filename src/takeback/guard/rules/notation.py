@@ -1,6 +1,6 @@
 """The notation of rules, and matching a program's words against them.
 
-    @ NAME NAME..             an entry, for a program under these names
+    @ NAME NAME..             an entry, for a program under these names (`\\` at the end: they go on in the next line)
     like NAME                 begin with all of that entry
     value -o --output         options that take a value
     style long                words with one dash are one option (`-auto-approve`)
@@ -185,7 +185,12 @@ def blocks(text: str, where: str, macros: Mapping[str, str] | None = None) -> It
     number = preamble.count("\n") + 1
     for part in rest:
         names, _, body = part.partition("\n")
-        yield Block(tuple(names.split()), body, where, number, known)
+        first = number
+        while names.endswith("\\"):
+            more, _, body = body.partition("\n")
+            names = names[:-1] + " " + more
+            first += 1
+        yield Block(tuple(names.split()), body, where, first, known)
         number += part.count("\n")
 
 
