@@ -14,7 +14,17 @@ from tests.guard.conftest import own_cases
 COMMANDS = [case.command for case in own_cases()]
 # One command each, without operators, quotes or anything a shell would expand.
 SIMPLE = [text for text in COMMANDS if not set(text) & set(";&|<>()$`\"'\\*?[]{}~!#\n") and "=" not in text.split()[0]]
-HARMLESS = ["true", "echo hi", "ls -la", "cd .", "X=1", "git status", "# a comment\ntrue", "test -f x", "export Y=2"]
+HARMLESS = [
+    "true",
+    "echo hi",
+    "ls -la",
+    "cd .",
+    "UNUSED_HERE=1",
+    "git status",
+    "# a comment\ntrue",
+    "test -f x",
+    "export UNUSED_TOO=2",
+]
 
 commands = st.sampled_from(COMMANDS)
 simple = st.sampled_from(SIMPLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from takeback.guard import Class, Context, Reason, What, classify, classify_argv
-from takeback.guard.parse import parse
+from takeback.guard.parse import decode, encode, parse
 from takeback.guard.words import UNKNOWN, decode_ansi, expand_braces, split
 from tests.guard.conftest import cls
 
@@ -340,3 +340,27 @@ def test_aliases_of_git_are_followed() -> None:
 )
 def test_what_a_script_writes_and_then_runs_is_read(source: str) -> None:
     assert cls(source) == "outside"
+
+
+# Texts at which the grammar's scanner ended the process: it looks every character up in a table of 256.
+CRASHED = [
+    "c3a909332 6d888e38080 30e683aa f2ae9998 3447 ebaa90 477b31 f29d8ea1 f0999e8f 6939",
+    "7b f3be8293 6431 c2854e e79c9d 73 e8a78c 4e66 5559 2e",
+]
+
+
+@pytest.mark.parametrize("bytes_in_hex", CRASHED)
+def test_no_character_ends_the_process(bytes_in_hex: str) -> None:
+    for _ in range(20):
+        assert classify(bytes.fromhex(bytes_in_hex.replace(" ", "")).decode()).cls >= Class.MACHINE
+
+
+@pytest.mark.parametrize("name", ["é", "日本", "😀", "\u3000", "\u2028", "\udc80", "\x01e9\x02", "\u00a0"])
+def test_what_is_not_ascii_is_part_of_a_word_and_stays_what_it_is(name: str) -> None:
+    assert [effect.target for effect in classify(f"rm a{name}b 'c{name}' \"d{name}\"").effects] == [
+        f"a{name}b",
+        f"c{name}",
+        f"d{name}",
+    ]
+    assert classify(f"git{name}push").cls is Class.MACHINE
+    assert encode(decode(encode(name))) == encode(name)

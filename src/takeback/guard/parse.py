@@ -1,8 +1,8 @@
 """The one door to the shell grammar: text in, a tree without its known holes out, or None.
 
 The grammar (tree-sitter-bash) hides the command after `time` and `coproc` when it is a compound one, reads
-`<<EOF;` as an error, and takes control characters for part of a word. Its other holes are mended where they are
-met: backticks in heredocs and in backticks by `walk`, names as raw text by `words`.
+`<<EOF;` as an error, and its scanner crashes on some characters that are not ASCII. Its other holes are mended where
+they are met: backticks in heredocs and in backticks by `walk`, names as raw text by `words`.
 Does not cover: meaning. A tree with errors is never returned, for commands would be missing from it.
 """
 
@@ -24,6 +24,8 @@ _AT_COMMAND = re.compile(
     rb"(time(?:[ \t]+-p)?(?=[ \t]*[{(]|[ \t]+(?:if|for|while|until|case|\[\[)\b)"
     rb"|coproc(?:[ \t]+\w+(?=[ \t]*[{(]))?(?=[ \t]))"
 )
+_STRANGE = re.compile(r"[^\x00-\x7f]|[\x01\x02]")
+_SPELLED = re.compile(r"\x01([0-9a-f]{1,6})\x02")
 _HEREDOC_END = re.compile(rb"(<<-?[ \t]*(['\"]?)\w+\2)(?=[;&|)])")
 
 
@@ -47,8 +49,8 @@ def _grammar() -> object:
 
 
 def parse(source: bytes) -> Node | None:
-    """Return the tree of shell source, or None when it is not understood as a whole."""
-    if len(source) > LONGEST or b"\0" in source:
+    """Return the tree of shell source that `encode` gave, or None when it is not understood as a whole."""
+    if b"\0" in source:
         return None
     if _KEYWORD.search(source):
         # Blanked, so that offsets stay and what follows is seen.
@@ -60,11 +62,24 @@ def parse(source: bytes) -> Node | None:
 
 
 def encode(source: str) -> bytes:
-    """Return text as bytes of a file or an argument would be; what no such bytes are becomes a question mark."""
-    try:
-        return source.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return source.encode("utf-8", "replace")
+    """Return text as the grammar gets it: what is not ASCII is spelled in ASCII, for its scanner reads past its tables.
+
+    It looks characters up without asking how large they are, and ends the process at some; others it takes for blanks.
+    """
+    if source.isascii() and "\x01" not in source and "\x02" not in source:
+        return source.encode()
+    return _STRANGE.sub(lambda found: f"\x01{ord(found[0]):x}\x02", source).encode()
+
+
+def text_of(node: Node) -> str:
+    """Return the text of a node, as it was before `encode`."""
+    return decode(node.text or b"")
+
+
+def decode(raw: bytes) -> str:
+    """Undo `encode` for a part of its result."""
+    text = raw.decode("ascii", "replace")
+    return _SPELLED.sub(lambda found: chr(int(found[1], 16)), text) if "\x01" in text else text
 
 
 def has_coprocess(source: bytes) -> bool:

@@ -13,6 +13,7 @@ from tree_sitter import Node
 
 from takeback.guard import broken, command, streams
 from takeback.guard.model import Class, Effect, Part, What
+from takeback.guard.parse import text_of
 from takeback.guard.variables import environment
 from takeback.guard.walk import DEEPEST, MOST_COMMANDS, Grammar, Visitor, Walk
 from takeback.guard.words import UNKNOWN, VALUES
@@ -46,12 +47,12 @@ def _command(walk: Walk, node: Node) -> None:
                 words[-1] += made.pop(0)
             words.extend(made)
         end = child.end_byte
-    text = (node.text or b"").decode("utf-8", "replace")
+    text = text_of(node)
     command.simple(walk, words, assigned, text)
 
 
 def _assignment(walk: Walk, node: Node) -> tuple[str, str]:
-    name = (node.children[0].text or b"").decode("utf-8", "replace").partition("[")[0]
+    name = text_of(node.children[0]).partition("[")[0]
     value = node.children[-1]
     if len(node.children) < 3:
         return name, ""
@@ -67,7 +68,7 @@ def _assignment(walk: Walk, node: Node) -> tuple[str, str]:
 
 def _assign(walk: Walk, node: Node) -> None:
     name, value = _assignment(walk, node)
-    walk.part.parts.append(Part((node.text or b"").decode("utf-8", "replace")))
+    walk.part.parts.append(Part(text_of(node)))
     walk.scope.variables[name] = value
     with walk.at(walk.part.parts[-1]):
         environment(walk, name, value)
@@ -83,7 +84,7 @@ def _declare(walk: Walk, node: Node) -> None:
 
 def _unset(walk: Walk, node: Node) -> None:
     for child in node.named_children:
-        name = (child.text or b"").decode("utf-8", "replace")
+        name = text_of(child)
         walk.scope.variables.pop(name, None)
         environment(walk, name, "")
 
@@ -124,7 +125,7 @@ def _for(walk: Walk, node: Node) -> None:
     for number, child in enumerate(node.children):
         role = node.field_name_for_child(number)
         if role == "variable":
-            name = (child.text or b"").decode("utf-8", "replace")
+            name = text_of(child)
         elif role == "value":
             values.extend(expander.words(child))
         elif role == "body" or child.type == "do_group":
@@ -168,7 +169,7 @@ def _function(walk: Walk, node: Node) -> None:
     name = node.child_by_field_name("name")
     body = node.child_by_field_name("body")
     if name is not None and body is not None:
-        walk.scope.functions[(name.text or b"").decode("utf-8", "replace")] = body
+        walk.scope.functions[text_of(name)] = body
 
 
 def _test(walk: Walk, node: Node) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from takeback.guard import places
+from takeback.guard.parse import text_of
 from takeback.guard.walk import Stdin, Walk
 from takeback.guard.words import PRINTED, UNKNOWN, VALUES, Expander
 
@@ -114,7 +115,7 @@ def _heredoc(walk: Walk, node: Node, expander: Expander) -> list[Node]:
         if kind == "heredoc_start":
             quoted = any(mark in (child.text or b"") for mark in (b"'", b'"', b"\\"))
         elif kind == "heredoc_body":
-            text = (child.text or b"").decode("utf-8", "surrogateescape")
+            text = text_of(child)
             if not quoted:
                 _body(walk, child, text, expander)
         elif kind == "file_redirect":
@@ -168,7 +169,7 @@ def substitution(walk: Walk, node: Node) -> str:
     walk.scope = outer.copy()
     children = node.named_children
     try:
-        raw = (node.text or b"").decode("utf-8", "surrogateescape")
+        raw = text_of(node)
         if raw.startswith("`"):
             how = "`..`"
             if "\\" in raw:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from tree_sitter import Node
 
 from takeback.guard.later import pattern
+from takeback.guard.parse import decode, text_of
 
 # Marks from the private area, so that a script put together at run time can still be read with them in it.
 UNKNOWN = "\ue000"
@@ -105,7 +106,7 @@ class Expander:
         """Return the words that one argument becomes."""
         raw = node.text or b""
         if node.type in ("word", "number") and _PLAIN.fullmatch(raw):
-            return [raw.decode("utf-8", "surrogateescape")]
+            return [raw.decode("ascii")]
         pieces: list[tuple[str, bool]] = []
         self._pieces(node, pieces, first=True)
         words = _join(pieces)
@@ -121,7 +122,7 @@ class Expander:
 
     def _pieces(self, node: Node, into: list[tuple[str, bool]], first: bool = False) -> None:
         kind = node.type
-        raw = (node.text or b"").decode("utf-8", "surrogateescape")
+        raw = text_of(node)
         if kind in ("word", "number", "variable_name", "extglob_pattern", "file_descriptor", "regex"):
             if first and raw.startswith("~"):
                 raw = self._tilde(raw)
@@ -182,7 +183,7 @@ class Expander:
     def _expansion(self, node: Node) -> str:
         children = node.children
         if len(children) == 3 and children[1].type in ("variable_name", "special_variable_name"):
-            return self.variable((children[1].text or b"").decode("utf-8", "replace"))
+            return self.variable(text_of(children[1]))
         self._look_inside(node)
         return UNKNOWN
 
@@ -203,7 +204,7 @@ class Expander:
 
 
 def _in_double(text: bytes) -> str:
-    plain = text.decode("utf-8", "surrogateescape")
+    plain = decode(text)
     return _DOUBLE.sub(lambda found: "" if found[1] == "\n" else found[1], plain) if "\\" in plain else plain
 
 
