@@ -15,7 +15,7 @@ TOP = Path(__file__).resolve().parents[1]
 PACKAGE = TOP / "src" / "takeback"
 
 # What a module may ask of the world around it. `host` is the door, `app` and `config` wire, faces talk to people.
-_LIBRARY = ("errors.py", "model.py", "timeline", "store", "files")
+_LIBRARY = ("errors.py", "model.py", "timeline", "guard", "store", "files")
 _CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "date.today"}
 _ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.path.expanduser", "Path.home"}
 _TALK = {"print", "input", "sys.stdout", "sys.stderr", "sys.stdin", "sys.exit", "logging.basicConfig"}
@@ -57,6 +57,7 @@ def test_imports_keep_every_contract() -> None:
         ("files/spoiled.py", "import subprocess", "Only host runs processes"),
         ("files/spoiled.py", "import click", "Heavy packages stay at their edge"),
         ("cli/spoiled.py", "import tomlkit", "Settings are read in one place"),
+        ("guard/walk.py", "import os", "The classifier knows the project by its context alone"),
         ("store/spoiled.py", "import socket", "Only the sandboxes' broker speaks to a network"),
     ],
 )

@@ -59,12 +59,12 @@ def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
     Raises BadSetting with the line and the nearest right key, CannotRead.
     """
     home = environ.get("HOME") or os.path.expanduser("~")
-    user = Path(environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "takeback" / "config.toml"
+    user = config_dir(environ, home) / "config.toml"
     settings, machines = _read(user, FilesSettings(), _USER_SECTIONS)
     if root is not None:
         settings, _ = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings, _SECTIONS)
     machines = _of_environment(environ, machines)
-    return Config(_data_dir(environ, home), os.fsencode(home), user, settings, machines)
+    return Config(data_dir(environ, home), os.fsencode(home), user, settings, machines)
 
 
 def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> MachinesSettings:
@@ -79,7 +79,13 @@ def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> M
     return replace(machines, platform=platform)
 
 
-def _data_dir(environ: Mapping[str, str], home: str) -> Path:
+def config_dir(environ: Mapping[str, str], home: str) -> Path:
+    """Return the folder of the user's settings."""
+    return Path(environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "takeback"
+
+
+def data_dir(environ: Mapping[str, str], home: str) -> Path:
+    """Return the folder of all private data."""
     if environ.get("TAKEBACK_HOME"):
         return Path(os.path.abspath(environ["TAKEBACK_HOME"]))
     if environ.get("XDG_DATA_HOME"):

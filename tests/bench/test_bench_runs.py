@@ -5,6 +5,7 @@ Does not cover: any figure. `bench/peers` needs a package index and is not run b
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -60,3 +61,14 @@ def test_the_generated_repository_is_the_same_every_time(tmp_path: Path) -> None
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path / name, capture_output=True, check=True)
         heads.add(head.stdout)
     assert len(heads) == 1
+
+
+def test_the_guard_benchmark_prints_a_row_for_all_and_for_each_family(tmp_path: Path) -> None:
+    case = {"id": "x-1", "command": "git push", "expected": "outside"}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(case) + "\n" + json.dumps({**case, "id": "x-2"}) + "\n")
+    said = run(str(BENCH / "guard"), "--own", "--cases", str(tmp_path), tmp_path=tmp_path)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line[:1] == "|"][2:]
+    assert [row[:4] for row in rows if row[1] == "2"] == [
+        [name, "2", "100.0%", "0.0%"] for name in ("takeback", "takeback, mine")
+    ]
+    assert list(tmp_path.glob("takeback-bench-*")) == []

@@ -21,11 +21,13 @@ class LazyGroup(click.Group):
     commands_in_order: ClassVar[tuple[str, ...]]
     examples: ClassVar[tuple[tuple[str, str], ...]]
     said_before: ClassVar[str] = ""  # the words between `takeback` and the command
+    other_names: ClassVar[dict[str, str]] = {}  # second names, which are not listed
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands_in_order)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = self.other_names.get(cmd_name, cmd_name)
         if cmd_name not in self.commands_in_order:
             return None
         # `try` is no name for a module.
@@ -37,7 +39,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands_in_order:
+        known = {*self.commands_in_order, *self.other_names}
+        if args and not args[0].startswith("-") and args[0] not in known:
             near = difflib.get_close_matches(args[0], self.commands_in_order, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             asked = f"`{self.said_before} {args[0]}`" if self.said_before else repr(args[0])

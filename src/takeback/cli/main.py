@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import ClassVar
 
 import click
 
@@ -33,6 +34,7 @@ COMMANDS = (
     "restore",
     "gc",
     "du",
+    "explain",
     "doctor",
     "setup",
     "sandbox",
@@ -49,6 +51,7 @@ class Commands(LazyGroup):
 
     package = "takeback.cli"
     commands_in_order = COMMANDS
+    other_names: ClassVar[dict[str, str]] = {"check": "explain"}
     examples = (
         ("takeback", "is this project protected, and what would undo take back?"),
         ("takeback run -- make clean", "do one step that can be taken back"),
