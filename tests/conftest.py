@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,8 +64,18 @@ def user() -> Iterator[Home]:
         _give_python(made, account)
         yield made
     finally:
+        _end_all_of(name)
         subprocess.run(["userdel", name], check=False, capture_output=True)
         shutil.rmtree(top)
+
+
+def _end_all_of(name: str) -> None:
+    """End what a failed test has left of a user, who could not be removed with it."""
+    uid = pwd.getpwnam(name).pw_uid
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if entry.stat().st_uid == uid:
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _give_python(home: Home, account: Account) -> None:

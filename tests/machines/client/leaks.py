@@ -32,6 +32,11 @@ def processes(root: Path) -> dict[int, str]:
     return found
 
 
+def put_supervisor(folder: Path, data: Path) -> None:
+    """Put the supervisor that was compiled for the tests where a data directory keeps its own."""
+    shutil.copytree(folder.parent, data / "machines/supervisor", dirs_exist_ok=True)
+
+
 def in_pool(root: Path) -> set[int]:
     """Return the processes of containers made ahead, whoever has them now: they go with their keeper at the latest."""
     found = set()

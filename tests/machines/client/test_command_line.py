@@ -21,6 +21,7 @@ def machines(home: Home, gvisor: tuple[str, Mapping[str, Any]], supervisor: Path
     """A home where runsc is found, and where nothing is left afterwards."""
     home.extra["PATH"] = f"{gvisor[0]}:{os.environ['PATH']}"
     home.extra["ROOTFS"] = gvisor[1]["root"]
+    leaks.put_supervisor(supervisor, home.data)
     yield home
     assert leaks.settle(home.data) == ({}, set(), set())
 

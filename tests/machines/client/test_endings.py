@@ -144,7 +144,7 @@ async def test_one_that_died_is_put_to_a_snapshot_and_that_taken_back(face: Face
             await box.delete_snapshot(snapshot["id"])
 
 
-@pytest.mark.parametrize("disk", ["layers", "memory"])
+@pytest.mark.parametrize("disk", ["layers", pytest.param("memory", marks=pytest.mark.long)])
 async def test_a_stopped_one_is_put_to_a_snapshot_and_that_taken_back(one: Face, disk: str) -> None:
     async with await one.create(disk=disk) as box:
         await changed(box, "first")

@@ -68,7 +68,7 @@ exec {runsc} "$@"
 Faults = Callable[[str, int], None]
 
 
-@pytest.fixture(params=["control socket", "command line"])
+@pytest.fixture(params=["control socket", pytest.param("command line", marks=pytest.mark.long)])
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

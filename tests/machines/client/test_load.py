@@ -17,7 +17,7 @@ from tests.machines.client.faces import Face
 
 _LARGEST_KEEPER = 150 << 20
 # The short one is more than a keeper may have in memory.
-MUCH = pytest.mark.parametrize("size", [400 << 20, pytest.param(2 << 30, marks=pytest.mark.long)])
+MUCH = pytest.mark.parametrize("size", [200 << 20, pytest.param(2 << 30, marks=pytest.mark.long)])
 
 
 def memory(pid: int) -> int:

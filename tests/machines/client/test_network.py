@@ -173,7 +173,7 @@ async def test_a_program_that_connects_while_a_copy_begins_gets_an_answer(one: F
         source = ASKING.replace("URL", f"http://{server.address}/hello")
         process = await box.spawn(["python3", "-c", source], env={"NO_PROXY": "", "no_proxy": ""})
         await asyncio.sleep(1)
-        for _ in range(3):
+        for _ in range(2):
             async with await box.fork() as copy:
                 await asyncio.sleep(2)
                 theirs = await copy.process(process.id)
@@ -214,7 +214,7 @@ async def asked(process: Any) -> str:
     raise AssertionError("it waits for an answer that never comes")
 
 
-@pytest.mark.parametrize("disk", ["layers", "memory"])
+@pytest.mark.parametrize("disk", ["layers", pytest.param("memory", marks=pytest.mark.long)])
 async def test_what_was_open_is_reset_at_once_by_a_restore_in_place_and_in_what_is_started_from_a_snapshot(
     one: Face, server: Server, disk: str
 ) -> None:

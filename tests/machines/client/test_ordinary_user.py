@@ -174,7 +174,7 @@ def test_everything_works_and_nothing_is_left(
     assert program.stdin is not None and program.stdout is not None
     try:
         assert json.loads(program.stdout.readline()) == {
-            "off": "", "on": "hello", "copy": ["running", "text", "hello"],
+            "off": "takeback", "on": "hello", "copy": ["running", "text", "hello"],
             "restored": ["text", "x\n33\n", "hello", "running"], "started": ["text", "hello"],
             "tried": [False, True, True, "kept\n", "hello"],
         }  # fmt: skip
@@ -207,6 +207,7 @@ def test_everything_works_and_nothing_is_left(
         program.stdin.close()
         program.stdout.close()
         leaks.end_keeper(data, signal.SIGKILL)
+        leaks.end_all(data)  # its sandboxes outlive it
 
 
 def test_a_sandbox_over_its_memory_ends_alone_and_says_so(
@@ -228,3 +229,4 @@ def test_a_sandbox_over_its_memory_ends_alone_and_says_so(
         program.kill()
         program.wait()
         leaks.end_keeper(data, signal.SIGKILL)
+        leaks.end_all(data)

@@ -78,7 +78,7 @@ def gvisor(default_base: tuple[str, Mapping[str, Any]], supervisor: Path) -> tup
     return runsc, {**base, "root": str(furnished(base, runsc, supervisor))}
 
 
-@pytest.fixture(params=["layers", "memory"])
+@pytest.fixture(params=["layers", pytest.param("memory", marks=pytest.mark.long)])
 def box(world: World, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with Sandbox.create(client=world.client, disk=request.param) as made:
         yield made

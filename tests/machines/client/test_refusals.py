@@ -37,7 +37,7 @@ from tests.support.cli import Home
 COUNTER = "i=0; while :; do i=$((i+1)); echo $i > /tmp/next; mv /tmp/next /tmp/count; sleep 0.02; done"
 
 
-@pytest.fixture(params=["layers", "memory"])
+@pytest.fixture(params=["layers", pytest.param("memory", marks=pytest.mark.long)])
 def disk(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -34,7 +34,7 @@ def both(call: Callable[[int], Any], count: int) -> list[Any]:
         return list(pool.map(call, range(count)))
 
 
-@pytest.fixture(params=["layers", "memory"])
+@pytest.fixture(params=["layers", pytest.param("memory", marks=pytest.mark.long)])
 def box(world: World, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A machine with a file and a process that counts."""
     with Sandbox.create(client=world.client, disk=request.param) as made:
@@ -154,7 +154,8 @@ def test_lives_one_after_another_leave_nothing(world: World, times: int) -> None
                 if number % 5 == 0:
                     box.fork().delete()  # type: ignore[union-attr]
         wait_until_quiet(world, 1)
-        assert counted(world) == before
+        after = counted(world)
+        assert {name: max(found, before[name]) for name, found in after.items()} == before
 
 
 def counted(world: World) -> dict[str, int]:
@@ -173,11 +174,12 @@ def counted(world: World) -> dict[str, int]:
 def wait_until_quiet(world: World, machines: int) -> None:
     """Wait until what was deleted is gone: deleting goes on after its answer."""
     until = time.monotonic() + 30
-    calm = 0
-    while calm < 10 and time.monotonic() < until:
+    calm, seen = 0, -1
+    while calm < 30 and time.monotonic() < until:  # for as long as the keeper waits before it makes some ahead
         folders = len(os.listdir(world.directory.root / "sandboxes"))
         layers = len(os.listdir(world.directory.layers))
-        calm = calm + 1 if folders == machines and layers <= machines else 0
+        before, seen = seen, len(leaks.processes(world.data))
+        calm = calm + 1 if folders == machines and layers <= machines and before == seen else 0
         time.sleep(0.05)
 
 

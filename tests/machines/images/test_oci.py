@@ -168,7 +168,7 @@ def test_what_an_image_was_made_to_run_runs(
         assert begun["state"] == "started"
         found = next(one for one in box.processes() if one["id"] == begun["processId"])
         assert found["state"] == "running" and found["user"] == "sandbox"
-        assert next(iter(box.process(found["id"]).output_bytes())) == b"b\n"
+        assert next(iter(box.process(found["id"]).output_bytes()))["data"] == b"b\n"
     with sandbox(world, get(store, f"oci:{layout.path}:fails")) as box:
         assert box.info["start"] == {"state": "not_running", "exitCode": 127}
     with sandbox(world, get(store, f"oci:{layout.path}:waits")) as box:

@@ -103,6 +103,7 @@ print(Debian(machines.images, packages=("passwd", "sudo")).ensure(making.silent)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
+@pytest.mark.long
 def test_an_ordinary_user_sets_up_builds_and_runs_it(user: Home) -> None:
     # A smaller image than the default one: what is different for this user is the same in it, in a third of the time.
     got = user.tb(user.path, "setup", "--no-image")

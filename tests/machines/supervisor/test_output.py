@@ -65,6 +65,7 @@ def test_without_a_reader_the_last_mebibyte_is_kept(guest: Guest) -> None:
     guest.run(body)
 
 
+@pytest.mark.long
 def test_a_reader_ten_seconds_late_loses_output_and_is_told(guest: Guest) -> None:
     async def body(link: Link) -> None:
         started = await link.spawn(Command(["head", "-c", "30000000", "/dev/zero"], env=ENV), window=4096)
