@@ -32,14 +32,15 @@ _CHOICES = {"store": ("private", "repository")}
 
 @dataclass(frozen=True)
 class MachinesSettings:
-    """What the user says about sandboxes: prices, how many bytes all snapshots may hold (0: no limit), and how the
+    """What the user says about sandboxes: prices, how many bytes all snapshots may hold (0: no limit).
 
-    engine shall run programs (empty: as it finds best).
+    Also how the engine shall run programs (empty: as it finds best), and whether it may make containers ahead.
     """
 
     prices: Prices = field(default_factory=Prices)
     stored: int = 0
     platform: str = ""
+    ahead: bool = True
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tup
 def _set_machines(
     path: Path, text: str, machines: MachinesSettings, section: str, key: str, value: Any
 ) -> MachinesSettings:
-    known = {one.name for one in fields(Prices)} if section == "prices" else {"stored", "platform"}
+    known = {one.name for one in fields(Prices)} if section == "prices" else {"stored", "platform", "ahead"}
     if key not in known:
         _unknown(path, text, key, "key", known)
     if (section, key) == ("machines", "platform"):
@@ -147,6 +148,13 @@ def _set_machines(
                 nearest=f"one of {', '.join(_PLATFORMS)}",
             )  # fmt: skip
         return replace(machines, platform=value)
+    if (section, key) == ("machines", "ahead"):
+        if not isinstance(value, bool):
+            raise BadSetting(
+                file=os.fspath(path), line=_line(text, key), problem=f"`{key}` cannot be {value!r}",
+                nearest="true or false",
+            )  # fmt: skip
+        return replace(machines, ahead=value)
     if section == "machines":
         value = _size(value) if isinstance(value, str) else value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -50,6 +50,7 @@ def client(*, report: Report | None = None) -> Client:
         prices=config.machines.prices,
         stored_limit=config.machines.stored,
         platform=platform,
+        ahead=config.machines.ahead,
     )
 
 

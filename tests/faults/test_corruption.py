@@ -86,6 +86,12 @@ def _saves_and_restores(project: Project) -> None:
 # -- objects -------------------------------------------------------------------------------------------------------
 
 
+ANY_HARM = pytest.mark.parametrize(
+    "how",
+    ["deleted", "truncated", "garbage", *(pytest.param(one, marks=pytest.mark.long) for one in ("emptied", "zeroed"))],
+)
+
+
 @pytest.mark.parametrize("how", ["deleted", "truncated", "emptied", "zeroed", "garbage"])
 def test_a_damaged_object_is_named_never_restored_and_saved_again(repo: Project, how: str) -> None:
     first = repo.checkpoint()
@@ -189,7 +195,7 @@ def test_a_truncated_pack_loses_no_file_that_is_still_there(repo: Project) -> No
 # -- files beside the store ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["deleted", "truncated", "emptied", "garbage", "zeroed"])
+@ANY_HARM
 @pytest.mark.parametrize("name", ["timeline.sqlite", "project.json"])
 def test_a_damaged_file_of_the_project_is_made_again_from_the_store(repo: Project, name: str, how: str) -> None:
     first = repo.checkpoint()
@@ -210,7 +216,7 @@ def test_a_damaged_file_of_the_project_is_made_again_from_the_store(repo: Projec
     assert doctor_says(repo) == []
 
 
-@pytest.mark.parametrize("how", ["deleted", "truncated", "emptied", "garbage", "zeroed"])
+@ANY_HARM
 @pytest.mark.parametrize("name", ["cursor.json", "files.index", "state.sqlite"])
 def test_a_damaged_cache_is_made_again(repo: Project, name: str, how: str) -> None:
     first = repo.checkpoint()

@@ -38,7 +38,8 @@ class World:
         self.base = base
         self.supervisor = supervisor
         self.directory = MachinesDir(data / "machines")
-        self.client = Client(data, engine=engine, prepare=self.prepare, environ=os.environ)
+        # Nothing is made ahead but where that is tested: most tests end before anybody would need it.
+        self.client = Client(data, engine=engine, prepare=self.prepare, environ=os.environ, ahead=False)
 
     def prepare(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"base": self.base, "supervisor": str(self.supervisor), **fields}

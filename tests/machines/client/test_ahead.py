@@ -7,9 +7,17 @@ import json
 import os
 import signal
 
+import pytest
+
 from tests.machines.client import leaks
 from tests.machines.client.conftest import World
 from tests.machines.client.faces import Face
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    world.client.ahead = True
+    return world
 
 
 def bundle(world: World, sandbox_id: str) -> str:

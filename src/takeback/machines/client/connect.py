@@ -57,6 +57,7 @@ class Client:
         stored_limit: int = 0,
         environ: Mapping[str, str] | None = None,
         platform: str = "",
+        ahead: bool = True,
     ) -> None:
         self.directory = MachinesDir(data / "machines")
         self.engine = engine
@@ -65,6 +66,7 @@ class Client:
         self.stored_limit = stored_limit
         self.environ = dict(environ or {})
         self.platform = platform  # how a keeper that is started here has programs run; empty: as its engine finds best
+        self.ahead = ahead  # whether that keeper makes containers before they are asked for
         self.idle_seconds: float | None = None  # after which a keeper with nothing to keep ends; None: its own
 
     @property
@@ -129,6 +131,8 @@ class Client:
                 argv += ["--idle-seconds", str(self.idle_seconds)]
             if self.platform:
                 argv += ["--platform", self.platform]
+            if not self.ahead:
+                argv.append("--no-ahead")
             # Where this very takeback came from: the caller may have a path of its own to it.
             source = os.fspath(Path(__file__).resolve().parents[3])
             proxies = {name: text for name, text in self.environ.items() if name.upper() in _PROXIES}

@@ -67,13 +67,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--ready", type=int, default=-1)
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
     parser.add_argument("--platform", default="")
+    parser.add_argument("--no-ahead", dest="ahead", action="store_false")
     parser.add_argument("root", type=Path)
     asked = parser.parse_args(argv)
     logs.set_up()
     directory = MachinesDir(asked.root)
     try:
         with locks.held(directory.lock, what="keeper", wait=0):
-            asyncio.run(_keep(directory, asked.ready, asked.idle_seconds, asked.platform))
+            asyncio.run(_keep(directory, asked.ready, asked.idle_seconds, asked.platform, asked.ahead))
     except Busy:
         _say(asked.ready, "busy")
     except BaseException as error:
@@ -83,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platform: str) -> None:
+async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platform: str, makes_ahead: bool) -> None:
     # Orphans of the engine come to us: it takes a second to delete a sandbox whose processes nobody waits for.
     process.become_subreaper()
     loop = asyncio.get_running_loop()
@@ -106,7 +107,7 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platfor
     atomic.write_bytes(directory.keeper, json.dumps(_me()).encode(), durable=False)
     log.info("takeback %s keeps %s", VERSION, directory.root)
     _say(ready, "ready")
-    watches = [loop.create_task(one.watch(keeper)) for one in (idle, bounds, ahead)]
+    watches = [loop.create_task(one.watch(keeper)) for one in (idle, bounds, *((ahead,) if makes_ahead else ()))]
     await keeper.over.wait()
     # In this order no connection is ever taken that would not be answered.
     directory.socket.unlink(missing_ok=True)
