@@ -360,7 +360,7 @@ class Life:
             await threaded(how, fresh)
             link = await self._first_answer(fresh, record)
             if fill is not None:
-                await fill(await self._attach(), link)
+                await self._fill(fresh, link, fill)
             return link
         except BaseException:
             if link is not None:
@@ -368,6 +368,33 @@ class Life:
             await threaded(self.engine.remove, fresh)
             shutil.rmtree(fresh.folder, ignore_errors=True)
             raise
+
+    async def _fill(self, fresh: Machine, link: Link, fill: Callable[[Link, Link], Awaitable[None]]) -> None:
+        """Fill a replacement. When either of the two dies meanwhile nobody waits for its answer."""
+        loop = asyncio.get_running_loop()
+        old = await self._attach()
+        watched = await threaded(self.engine.watch, fresh)
+        if watched is None:
+            raise MachineSilent(why="its process ended")
+
+        def ended() -> None:
+            loop.remove_reader(watched)
+            link.close("its process ended")
+
+        loop.add_reader(watched, ended)
+        self._quieting = old  # `check` waits for the lock, so it cannot tell
+        try:
+            if self._watched < 0:
+                raise MachineGone(id=self.record.id, why="its process ended")
+            await fill(old, link)
+        except MachineSilent as error:
+            if self._watched < 0:  # not to be repeated, as with a replacement that died
+                raise MachineGone(id=self.record.id, why="its process ended") from error
+            raise
+        finally:
+            self._quieting = None
+            loop.remove_reader(watched)
+            os.close(watched)
 
     async def drop(self, old: Machine) -> None:
         """Remove a machine that was replaced."""

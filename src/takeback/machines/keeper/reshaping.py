@@ -87,8 +87,13 @@ async def _carry(old: Link, new: Link, account: Account) -> None:
     unpack = Command(
         argv=[FILES, "file", "unpack", WORKSPACE], uid=account.uid, gid=account.gid, groups=groups, stdin=True
     )
-    unpacking = await new.spawn(unpack)
-    assert packing.output is not None and unpacking.output is not None
+    assert packing.output is not None
+    try:
+        unpacking = await new.spawn(unpack)
+    except BaseException:
+        packing.output.close()
+        raise
+    assert unpacking.output is not None
     said = b""
     try:
         async for told in packing.output:
