@@ -66,9 +66,15 @@ def _look(keeper: Keeper, life: Life, *, thorough: bool) -> None:
     elif what == "stop":
         keeper.background(_logged(life, _stop(life)))
     elif what == "delete" and not life.deleted:
-        keeper.background(_logged(life, keeper.discard(life)))
+        keeper.background(_logged(life, _delete(keeper, life)))
     elif thorough and life.runs:
         keeper.background(_logged(life, life.check()))
+
+
+async def _delete(keeper: Keeper, life: Life) -> None:
+    # Asked again: before this began a trial's copy may have taken the original's place, or somebody gave it more time.
+    if due(life.record, life.busy, life.active_ns, keeper.now_ns()) == "delete" and not life.deleted:
+        await keeper.discard(life)
 
 
 async def _stop(life: Life) -> None:

@@ -67,9 +67,15 @@ async def hold(call: Call) -> dict[str, Any]:
     except asyncio.CancelledError:
         if call.line.ended and life.record.trial_ns and not life.deleted:
             log.info("sandbox %s: whoever tried something in it has gone", life.record.id)
-            call.keeper.background(call.keeper.discard(life))
+            call.keeper.background(_abandon(call.keeper, life))
         raise
     return {}
+
+
+async def _abandon(keeper: Keeper, life: Life) -> None:
+    # Asked again: before this began the copy may have taken the original's place, which is gone then.
+    if life.record.trial_ns and not life.deleted:
+        await keeper.discard(life)
 
 
 async def replace(call: Call) -> dict[str, Any]:
