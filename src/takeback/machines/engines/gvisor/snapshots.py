@@ -79,8 +79,13 @@ class Save:
                 why="its disk lives in memory and is saved only with it",
                 next="take a memory snapshot, or make the sandbox with the disk kind 'layers'",
             )
-        used = containers.memory_file(current)
-        place = room.choose(self._into, self._scratch, used)
+        try:
+            used = containers.memory_file(current)
+            place = room.choose(self._into, self._scratch, used)
+        except BaseException:
+            if copies is not None:  # they would wait for ever, and the keeper would never end
+                copies.finish()
+            raise
         try:
             layers, paused_s = self._tries(record, place, used, answers, copies)
             return self._finish(current, place, layers, paused_s, memory=memory)
