@@ -42,7 +42,8 @@ async def counted(call: Call, record: SnapshotRecord, saved: Saved) -> SnapshotR
     engine = call.keeper.engine(record.sandbox.engine)
     layers = await asyncio.to_thread(engine.stored, saved, known)
     if layers and snapshots.has(record.id):
-        record = replace(record, layers=layers)
+        # Not the record that was given: it may have been renamed, or its days changed, while its layers were counted.
+        record = replace(snapshots.find(record.id), layers=layers)
         snapshots.add(record)
     return record
 
