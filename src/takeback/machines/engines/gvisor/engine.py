@@ -124,6 +124,9 @@ class GVisor:
     def keep(self, machine: Machine, into: Path) -> Saved | None:
         with self._working(machine):
             record = self._record(machine)
+            if record is None and (machine.folder / checks.FILE).exists():
+                # That is not the same as no files: those it has must not count as nobody's.
+                raise EngineFailed(what="keep its disk", why="what was written down about it cannot be read")
             current = record.current if record is not None else None
             if record is None or current is None or current.phase in (Phase.STARTING, Phase.CREATED):
                 return None
