@@ -87,7 +87,7 @@ class Header:
 
 
 def describe(path: Path, *, lasting: bool) -> File:
-    """Return the entry of one file; it is read when the snapshot is to outlive this boot."""
+    """Return the entry of one file; it is read when it is to last: a link to it is enough to change its times."""
     sums = checksums(path) if lasting else ()
     found = os.stat(path)
     return File(path.name, found.st_size, sums, _place(found))

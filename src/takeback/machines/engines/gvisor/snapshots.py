@@ -223,7 +223,7 @@ class Save:
             memory=memory,
             boot=checks.boot_id(),
             paused_s=round(paused_s, 4),
-            files=tuple(header.describe(path, lasting=lasting) for path in images_in(self._into)),
+            files=tuple(header.describe(path, lasting=kept) for path in images_in(self._into)),
             layers=layers,
             summaries=self._disks.summaries(layers) if kept else (),
             lower=self._lower,
