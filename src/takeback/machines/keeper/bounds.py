@@ -79,14 +79,14 @@ async def _look(life: Life, spent: Spent) -> float:
         return _CLOSE  # it was replaced meanwhile
     why = over_memory(strain)
     if why:
-        await life.end(why)
+        await life.end(why, machine)
         return _CALM
     spent.add(strain)
     why = over_disk(strain, life.disk_allowed) or over_room(strain, spent.in_need)
     if why:
         spent.in_need = 0
         allowed = strain.disk + strain.disk_bound // _MORE
-        await life.hold(why, allowed)
+        await life.hold(why, allowed, machine)
         return _CALM
     return until_next(strain) if spent.since else max(until_next(strain), _IDLE)
 

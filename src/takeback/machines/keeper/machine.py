@@ -199,33 +199,24 @@ class Life:
     async def pause(self, held: str = "") -> None:
         """Stop its processors; with `held`, until somebody wakes it by name. Raises SandboxStopped."""
         async with self._lock:
-            if self.record.state == SandboxState.PAUSED:
-                return
-            if self.record.state != SandboxState.RUNNING:
-                raise self.stopped()
-            self._set(SandboxState.PAUSING)
-            try:
-                await threaded(self.engine.pause, self.machine)
-            except BaseException:
-                self._set(SandboxState.RUNNING)
-                raise
-            self._set(SandboxState.PAUSED, paused_ns=self._now_ns(), active_ns=self.active_ns, held=held)
-            if held:  # whoever waits for something inside is told, as those are who come now
-                if self._link is not None:
-                    self._link.close(held)
-                    self._link = None
-                await self.network.detach(held)
+            await self._pause(held)
 
-    async def hold(self, why: str, allowed: int) -> None:
-        """Pause it until somebody wakes it by name, when it may have `allowed` bytes of changed files."""
-        log.warning("sandbox %s is paused: %s", self.record.id, why)
-        self.disk_allowed = allowed
-        await self.pause(held=why)
+    async def hold(self, why: str, allowed: int, of: Machine) -> None:
+        """Pause it until somebody wakes it by name, when it may have `allowed` bytes of changed files.
 
-    async def end(self, why: str) -> None:
-        """End it as if it had died, and write down why."""
+        Not when another machine has taken the place of the one meant.
+        """
         async with self._lock:
-            if not self.deleted and self.record.state == SandboxState.RUNNING:
+            if self.machine is not of:
+                return
+            log.warning("sandbox %s is paused: %s", self.record.id, why)
+            self.disk_allowed = allowed
+            await self._pause(why)
+
+    async def end(self, why: str, of: Machine) -> None:
+        """End it as if it had died, and write down why; not when another machine has taken the place of `of`."""
+        async with self._lock:
+            if self.machine is of and not self.deleted and self.record.state == SandboxState.RUNNING:
                 await self._over(why)
 
     async def wake(self, timeout_seconds: int | None = None) -> None:
@@ -333,6 +324,7 @@ class Life:
             old = self.machine
             await self._detach("it was put to a snapshot")
             self.machine, self.record, self._link = fresh, record, link
+            self.disk_allowed = 0  # that was for the files of the old one
             self._watch()
             now = self.active_ns = self._now_ns()
             again: dict[str, Any] = {"active_ns": now, "paused_ns": 0, "held": ""}
@@ -608,6 +600,24 @@ class Life:
             if paused:
                 await threaded(self.engine.pause, self.machine)
             raise
+
+    async def _pause(self, held: str) -> None:
+        if self.record.state == SandboxState.PAUSED:
+            return
+        if self.record.state != SandboxState.RUNNING:
+            raise self.stopped()
+        self._set(SandboxState.PAUSING)
+        try:
+            await threaded(self.engine.pause, self.machine)
+        except BaseException:
+            self._set(SandboxState.RUNNING)
+            raise
+        self._set(SandboxState.PAUSED, paused_ns=self._now_ns(), active_ns=self.active_ns, held=held)
+        if held:  # whoever waits for something inside is told, as those are who come now
+            if self._link is not None:
+                self._link.close(held)
+                self._link = None
+            await self.network.detach(held)
 
     async def _resume(self, timeout_seconds: int | None = None) -> None:
         self._set(SandboxState.RESUMING)
