@@ -118,7 +118,7 @@ async def _of_birth(call: Call, life: Life) -> Listing:
     if noted is not None:
         return noted
     record = life.record
-    if not record.generation:
+    if not record.generation or record.born_of is None:  # its image was switched: it began anew with that
         return listings.of_base(life)
     for one in (record.born_of, record.made_from):
         try:
