@@ -13,6 +13,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from takeback.errors import MachineGone, MachineSilent, SandboxNotFound, SandboxStopped, TakebackError, UsageError
@@ -169,8 +170,7 @@ class Candidate:
         try:
             if not self._keeping:
                 yield self.copy.delete()
-                if self._undo:
-                    yield self.copy.delete_snapshot(self._undo["id"])
+                yield from self._forget_undo()
         except TakebackError:
             pass  # what happened before is what matters; the keeper deletes it later
         finally:
@@ -229,11 +229,19 @@ class Candidate:
             while (yield self.copy.refresh()).info["trialEndsAt"] is not None:
                 if time.monotonic() > until:  # its keeper was killed, and the next one knows of no hold
                     yield self.copy.delete()
+                    yield from self._forget_undo()
                     return
                 yield self._source._face.sleep(_SOON_S)
             self._source._succeeded_by(self.copy.info)
+        except SandboxNotFound:  # the original goes on
+            with suppress(TakebackError):
+                yield from self._forget_undo()
         except TakebackError:
-            pass  # it is gone: the original goes on
+            pass  # nobody can tell: what was before may be needed
+
+    def _forget_undo(self) -> Steps[None]:
+        if self._undo:
+            yield self.copy.delete_snapshot(self._undo["id"])
 
     def _run(self, step: Step, is_step: bool) -> Steps[bool]:
         try:

@@ -78,7 +78,8 @@ async def fork(call: Call) -> dict[str, Any]:
             batches.end(batch)
         if keep and taken is not None:
             taken = snapshots.finish(call, taken, saved)
-            life.change(last_snapshot=id)
+            if not trial:  # that one is deleted with the copy, when the trial fails
+                life.change(last_snapshot=id)
             taken = await stored.counted(call, taken, saved)
     except BaseException:
         for copy in copies:
