@@ -468,7 +468,8 @@ class Life:
             try:
                 state = await threaded(self.engine.state, self.machine)
                 if state == State.RUNNING:
-                    self._set(SandboxState.RUNNING)
+                    # Its keeper may have been killed while it let a paused one go on.
+                    self._set(SandboxState.RUNNING, held="", paused_ns=0)
                     await self._attach()
                 elif state == State.PAUSED:
                     self._set(SandboxState.PAUSED)
