@@ -141,31 +141,29 @@ class Save:
         # A save cannot be restored by another build than wrote it, so what has an older one is never replaced.
         small = self._disks.copies_at_once(before.upper) or not self._containers.same_build(before)
         current = replace(before, phase=Phase.CHANGING, was_paused=before.phase is Phase.PAUSED)
-        other = Replacement(self._containers, self._disks, self._machine, record)
-        if not small:
+        other = None if small else Replacement(self._containers, self._disks, self._machine, record)
+        if other is not None:
             other.begin()
         began = time.monotonic()
         try:
-            self._note(other.record(current))
+            self._note(record.with_current(current) if other is None else other.record(current))
             if not current.was_paused:
                 self._containers.pause(current)
             self._checkpoint(current, place, used)
-            if small:
-                layers = (*current.layers, self._copied(current.upper))
-            else:
-                layers = (*current.layers, current.upper)
+            layers = (*current.layers, self._copied(current.upper) if other is None else current.upper)
             if copies is not None:
                 copies.begin(place.folder, current, layers)
-            if not small:
+            if other is not None:
                 other.take_place(place.folder, layers, answers)
             elif not current.was_paused:
                 self._containers.resume(current)
         except BaseException:
-            other.discard()
+            if other is not None:
+                other.discard()
             self._go_on(record, before)
             raise
         paused_s = time.monotonic() - began
-        if small:
+        if other is None:
             self._note(record.with_current(before))
         return layers, paused_s
 
