@@ -8,6 +8,7 @@ Does not cover: settings that need no other machine (`sandboxes.update`).
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from takeback.errors import FileRefused, InvalidRequest, MachineRefused, TakebackError, Unsupported
@@ -22,6 +23,7 @@ from takeback.machines.keeper.server import Call, Operation
 from takeback.machines.keeper.snapshots import days_of
 from takeback.machines.model import WORKSPACE, Account, SandboxState
 
+log = logging.getLogger("takeback.keeper")
 _SIZE = ("vcpu", "memory_mib", "disk_mib")
 
 
@@ -73,7 +75,10 @@ async def switch_image(call: Call) -> dict[str, Any]:
         supervisor = str(call.request["fields"]["supervisor"])
         replaced = await life.reboot(fill, base=base, supervisor=supervisor, born_of=None)
         call.keeper.background(life.drop(replaced))
-        await firsts.after_boot(life)
+        try:
+            await firsts.after_boot(life)
+        except TakebackError as error:  # it has the new image all the same, and nothing to go back to
+            log.warning("sandbox %s: its image's own command was not started: %s", life.record.id, error)
         return life.shown()
 
 
