@@ -268,7 +268,7 @@ class Keeper:
         """Wait for what was begun, and let go of what runs."""
         if self._background:
             await asyncio.wait(self._background, timeout=10)
-        for life in self._lives.values():
+        for life in self.lives():  # what is deleted meanwhile leaves `_lives`
             await self.previews.close(life)
             await life.leave_running()
         for engine in self.engines():

@@ -400,6 +400,8 @@ class Life:
     async def restart(self) -> None:
         """Boot it from its kept disk. Raises SandboxStopped when there is none."""
         async with self._lock:
+            if self.deleted:
+                raise self.stopped()
             if self.record.state == SandboxState.RUNNING:
                 return
             kept = await self._kept()
