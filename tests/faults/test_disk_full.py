@@ -232,7 +232,7 @@ def test_room_for_gc_is_set_aside_while_there_is_plenty(repo: Project, disk: Dis
     assert not reserve.exists()
     disk.empty()
     repo.checkpoint()
-    assert os.stat(reserve).st_blocks * 512 == os.stat(reserve).st_size == 4 << 20
+    assert os.stat(reserve).st_blocks * 512 == os.stat(reserve).st_size == 1 << 20
     disk.fill(0)
     repo.tb("gc")
     assert not reserve.exists()

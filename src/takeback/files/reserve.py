@@ -1,6 +1,6 @@
 """Room set aside in the data directory, for what must write before it can free any: `gc` on a disk that is full.
 
-    DATA/reserve     4 MiB of nothing, made by whatever works in a project while there is plenty of room
+    DATA/reserve     1 MiB of nothing, made by whatever works in a project while there is plenty of room
 
 Does not cover: what is done with the room.
 """
@@ -11,8 +11,8 @@ import errno
 import os
 from pathlib import Path
 
-SIZE = 4 << 20
-_PLENTY = 4  # made where so many times its size are free
+SIZE = 1 << 20
+_PLENTY = 16  # made where so many times its size are free
 
 
 def keep(data: Path) -> None:
