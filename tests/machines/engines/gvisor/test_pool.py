@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from select import select
 import pytest
 
 from takeback.errors import TimedOut
-from takeback.host import pivot
+from takeback.host import pivot, proc
 from takeback.machines.engine import DiskKind, Machine, State
 from takeback.machines.engines.gvisor import checks, pool
 from takeback.machines.engines.gvisor.checks import Container
@@ -148,8 +149,11 @@ def test_what_may_change_under_it_is_not_made_ahead(lab: Lab, tmp_path: Path) ->
 
 @pytest.mark.parametrize("which", ["sandbox", "gofer"])
 def test_a_dead_one_is_thrown_away(lab: Lab, full: tuple[Machine, Guest], which: str) -> None:
-    for name in waiting(lab):
-        os.kill(getattr(of(lab, name), which)[0], signal.SIGKILL)
+    killed = [proc.ProcessId(*getattr(of(lab, name), which)) for name in waiting(lab)]
+    for one in killed:
+        os.kill(one.pid, signal.SIGKILL)
+    while any(one.alive() for one in killed):
+        time.sleep(0.01)
     machine, guest = lab.started()
     assert not was_made_ahead(lab, machine)
     assert guest.sh("echo up") == "up\n"
