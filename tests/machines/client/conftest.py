@@ -99,7 +99,8 @@ def world(gvisor: tuple[str, Mapping[str, Any]], supervisor: Path, monkeypatch: 
         shutil.rmtree(data, ignore_errors=True)
 
 
-@pytest.fixture(params=["blocking", "asyncio"])
+# Most tests are of asyncio only (`one`): what is for both runs with it in the long tier.
+@pytest.fixture(params=["blocking", pytest.param("asyncio", marks=pytest.mark.long)])
 def face(world: World, request: pytest.FixtureRequest) -> Face:
     """Sandbox, and AsyncSandbox, under one name."""
     return Face(world.client, blocking=request.param == "blocking")

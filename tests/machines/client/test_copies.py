@@ -32,7 +32,7 @@ COUNTER = "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; sleep 0.02; don
 WAIT = "until [ -s /tmp/count ]; do sleep 0.01; done; "
 
 
-@pytest.fixture(params=["layers", "memory"])
+@pytest.fixture(params=["layers", pytest.param("memory", marks=pytest.mark.long)])
 def disk(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

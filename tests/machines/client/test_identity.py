@@ -25,7 +25,7 @@ for line in sys.stdin:
 HOOK = "#!/bin/sh\necho $TAKEBACK_GENERATION >> /var/generations\n"
 
 
-@pytest.fixture(params=["layers", "memory"])
+@pytest.fixture(params=["layers", pytest.param("memory", marks=pytest.mark.long)])
 def box(world: World, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with Sandbox.create(client=world.client, disk=request.param) as made:
         yield made

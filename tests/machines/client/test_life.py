@@ -171,7 +171,7 @@ async def test_a_sandbox_that_dies_says_so(face: Face) -> None:
         assert (await box.refresh()).state == "stopped" and "died" in box.info["stopReason"]
 
 
-@pytest.mark.parametrize("disk", ["layers", "memory"])
+@pytest.mark.parametrize("disk", ["layers", pytest.param("memory", marks=pytest.mark.long)])
 async def test_a_stopped_sandbox_keeps_its_disk_and_can_be_started_again(face: Face, disk: str) -> None:
     box = await face.create(name="kept", disk=disk)
     await box.files.write("/workspace/file", "content")

@@ -43,7 +43,7 @@ test "$(sqlite3 app.db 'select count(*) from person')" = 3 && test "$(sqlite3 ap
 """
 
 
-@pytest.fixture(params=["layers", "memory"])
+@pytest.fixture(params=["layers", pytest.param("memory", marks=pytest.mark.long)])
 def disk(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
