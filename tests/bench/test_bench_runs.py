@@ -37,6 +37,7 @@ def test_the_file_benchmarks_print_a_row_for_each_target(tmp_path: Path) -> None
     assert list(tmp_path.glob("takeback-bench-*")) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="bare runsc needs root")
 def test_the_machine_benchmarks_print_the_rows_asked_for_and_leave_nothing(tmp_path: Path) -> None:
     if machines.why_not():

@@ -163,6 +163,7 @@ async def test_what_was_only_read_touched_or_written_alike_is_no_change(one: Fac
             assert (await copy.diff())["totals"] == {"added": 0, "changed": 0, "deleted": 0}
 
 
+@pytest.mark.long
 async def test_a_tree_of_ten_thousand_files_is_compared(one: Face) -> None:
     async with await one.create(disk="layers") as box:
         made = "for d in $(seq 100); do mkdir d$d; (cd d$d; for f in $(seq 100); do echo > $f; done); done"

@@ -193,8 +193,11 @@ def _is_zombie(pid: int) -> bool:
 
 
 KINDS = [
-    *("gvisor-memory", "gvisor-layers", "gvisor-btrfs", "fake"),
-    *(pytest.param(kind, marks=pytest.mark.long) for kind in ("gvisor-memory-ahead", "gvisor-layers-ahead")),
+    *("gvisor-memory", "gvisor-layers", "fake"),
+    *(
+        pytest.param(kind, marks=pytest.mark.long)
+        for kind in ("gvisor-btrfs", "gvisor-memory-ahead", "gvisor-layers-ahead")
+    ),
 ]
 
 
