@@ -6,6 +6,7 @@
     │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound  StepNotFound
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
+    │   ├── StepDenied  StepHeld
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
@@ -287,6 +288,21 @@ class HomeDirectory(Refused):
     kind = "home-directory"
     message = "{path} is not a project: checkpoints of a home directory or / would copy everything you have"
     hint = "cd into the project's own folder"
+
+
+class StepDenied(Refused):
+    kind = "step-denied"
+    exit_code = 125
+    http_status = 403
+    message = "not run: {why}"
+    hint = "{next}"
+
+
+class StepHeld(Refused):
+    kind = "step-held"
+    exit_code = 126
+    message = "not run: {why}; it waits for a person as {id}"
+    hint = "`takeback approve {id}` runs it once, `takeback deny {id}` drops it; that is for a person, not for an agent"
 
 
 class TooBig(Refused):

@@ -9,7 +9,9 @@ import os
 
 from takeback.config import config_dir, data_dir
 from takeback.errors import BadSetting, CannotRead, NoProject
-from takeback.guard import Context, ground
+from takeback.guard import Class, Context, Verdict, ground
+from takeback.guard import policy as policies
+from takeback.guard.policy import Decision
 from takeback.guard.rules import Library, RuleError, builtin, with_own
 
 
@@ -24,6 +26,11 @@ def context(path: str | None = None) -> Context:
         raise NoProject(path=start)
     data = os.fspath(data_dir(os.environ, home))
     return ground.context(start, home=home, data=data, virtual_env=os.environ.get("VIRTUAL_ENV", ""))
+
+
+def decide(verdict: Verdict, root: bytes, *, attended: bool, raised: Class | None = None) -> Decision:
+    """Return what is done about a step in a project, by the policy in force there."""
+    return policies.decide(verdict, policies.Policy(), attended=attended, raised=raised)
 
 
 def library() -> Library:

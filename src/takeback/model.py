@@ -173,8 +173,22 @@ class RestoreResult:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One check after a step: its command, exit code and seconds."""
+
+    cmd: str
+    exit: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class StepResult:
-    """One recorded step: ids before and after, the exit code (128+n for signal n, 124 on timeout), what it changed."""
+    """One recorded step: ids before and after, the exit code (128+n for signal n, 124 on timeout), what it changed.
+
+    `checkpoint` is the kind that was taken, None for a step that only reads; `covers` is `project` when the step
+    reached further. `rolled_back` is the undo that took a failed step back, `not_rolled_back` why that could not be.
+    `escapes` are steps recorded on the way: what earlier ones had changed beyond their class.
+    """
 
     id: str
     before: str
@@ -184,6 +198,14 @@ class StepResult:
     changed: int
     ms: float
     undo_with: str
+    cls: str = ""
+    reason: str = ""
+    checkpoint: Kind | None = None
+    covers: str = "all"
+    checks: tuple[Check, ...] = ()
+    rolled_back: str = ""
+    not_rolled_back: str = ""
+    escapes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

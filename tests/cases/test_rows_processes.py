@@ -107,6 +107,7 @@ def test_a_step_past_its_timeout_gets_sigterm_first_and_is_recorded(repo: Projec
     then = repo.moment()
     done = repo.tb(
         "run",
+        "--no-rollback",
         "--timeout",
         "1",
         "--",

@@ -70,7 +70,8 @@ def test_run_takes_several_words_as_they_are(repo: Project) -> None:
 
 def test_run_keeps_the_output_of_the_step_out_of_the_json(repo: Project) -> None:
     said = repo.tb("run", "--", "echo to-stdout; echo to-stderr >&2")
-    assert set(said.json) == {"schema", "id", "before", "after", "exit", "timed_out", "changed", "ms", "undo_with"}
+    fields = "schema id before after exit timed_out changed ms undo_with class reason checkpoint covers checks"
+    assert set(said.json) == {*fields.split(), "rolled_back", "not_rolled_back", "escapes"}
     assert said.out.count(b"\n") == 1
     assert {b"to-stdout", b"to-stderr"} <= set(said.err.splitlines())
 

@@ -23,6 +23,7 @@ _VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+\d{4}"), "DATE"),
     (re.compile(r"[ \t]+"), " "),
 ]
+_PROGRESS = re.compile(r"(saving|reading) .*\d+/\d+ ")
 
 
 def commands(page: str) -> Iterator[tuple[str, list[str]]]:
@@ -84,7 +85,10 @@ class Shell:
         os.close(master)
         process.wait(PATIENCE)
         self._cwd = self._place.read_text(encoding="utf-8").rstrip("\n")
-        return [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).rstrip() for line in seen.splitlines()]
+        lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).rstrip() for line in seen.splitlines()]
+        # On a busy machine a checkpoint takes long enough to show its progress, and clears it away again.
+        busy = any(_PROGRESS.match(line) for line in lines)
+        return [line for line in lines if not (_PROGRESS.match(line) or (busy and not line))]
 
 
 def same(line: str) -> str:

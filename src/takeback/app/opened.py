@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import Self
 
 from takeback import config as configs
+from takeback.app import raised
 from takeback.app.finding import below, here, place_of
 from takeback.errors import Damaged, NoProject, OutsideProject, UnknownId, UsageError
-from takeback.files import operation, reserve, steps, views
+from takeback.files import checkpoint as checkpoints
+from takeback.files import escapes, operation, reserve, steps, views
 from takeback.files import place as places
 from takeback.files.layout import DataDir, ProjectDir
 from takeback.files.place import Place
@@ -22,7 +24,7 @@ from takeback.files.record import Recorder
 from takeback.files.scan import Progress
 from takeback.files.workspace import Workspace
 from takeback.host import locks
-from takeback.model import Checkpoint
+from takeback.model import Checkpoint, Event
 from takeback.store.create import put_aside
 from takeback.store.sqlite import SqliteStore
 from takeback.timeline.fold import Timeline, fold
@@ -131,6 +133,26 @@ class Opened:
         if steps.close_dead(self._w, self._recorder, timeline):
             timeline = fold(self._store.events())
         return timeline
+
+    def _watched(self) -> Timeline:
+        """The timeline with dead steps closed, and what light steps changed beside recorded; the lock is held."""
+        timeline = self._timeline()
+        if not escapes.suspects(timeline, self._recorder, self._w.dir.key):
+            return timeline
+        now, parts = checkpoints.peek(self._w, self._recorder, state=True)
+        if not escapes.find(self._w, self._recorder, timeline, now, parts):
+            return timeline
+        made = checkpoints.take(self._w, self._recorder, text="a look at what was changed beside", own=True)
+        self._found_escapes(timeline, made.id)
+        return fold(self._store.events())
+
+    def _found_escapes(self, timeline: Timeline, checkpoint: str) -> tuple[Event, ...]:
+        """Record what the checkpoint just taken shows of steps that changed more than their class said."""
+        now = self._store.checkpoint(checkpoint)
+        found = [] if now is None else escapes.find(self._w, self._recorder, timeline, now)
+        if found:
+            raised.note(self._store, found)
+        return tuple(escapes.record(self._w, self._recorder, escape) for escape in found)
 
     def _sync(self) -> None:
         if not self._w.project.readable_only:

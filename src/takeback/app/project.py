@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from takeback import config as configs
 from takeback.app.finding import with_checkpoint
+from takeback.app.guarding import Guarding
 from takeback.app.opened import PAUSE
-from takeback.app.stepping import Stepping
 from takeback.errors import HomeDirectory, NoProject, NothingToDo, UsageError
 from takeback.files import checkpoint as checkpoints
 from takeback.files import reserve, views
@@ -24,7 +24,7 @@ from takeback.model import Change, Checkpoint, CheckpointResult, Event, Finding,
 from takeback.timeline.fold import Scope, fold
 
 
-class Project(Stepping):
+class Project(Guarding):
     """A project folder under takeback: `with Project.open() as project: project.checkpoint()`."""
 
     # -- saving and putting back -----------------------------------------------------------------------------------
@@ -44,9 +44,13 @@ class Project(Stepping):
         """
         only = None if paths is None else self._inside(paths)
         with self._working("checkpoint"):
-            return checkpoints.take(
+            timeline = self._timeline()
+            made = checkpoints.take(
                 self._w, self._recorder, text=message, task=task, session=session, state=state, only=only
             )
+            if made.new and only is None:
+                self._found_escapes(timeline, made.id)
+            return made
 
     def restore(
         self,
@@ -70,6 +74,8 @@ class Project(Stepping):
             target = os.path.abspath(os.fsencode(to))
             return restores.restore_to(self._w, checkpoint, target, chosen, dry_run=dry_run)
         with self._working(f"restore {id}", remake=True):
+            if not dry_run:
+                self._watched()
             return restores.restore(
                 self._w, self._recorder, checkpoint, chosen, refs=refs, dry_run=dry_run, yes=yes, partial=partial
             )
@@ -93,7 +99,7 @@ class Project(Stepping):
         options = undos.Options(partial, shared, dry_run, yes)
         with self._working("undo", remake=not dry_run):
             scope = Scope(self._w.dir.key, session, task)
-            return undos.undo(self._w, self._recorder, self._timeline(), scope, step, prompt=prompt, options=options)
+            return undos.undo(self._w, self._recorder, self._watched(), scope, step, prompt=prompt, options=options)
 
     def redo(
         self,
@@ -110,7 +116,7 @@ class Project(Stepping):
         options = undos.Options(partial, shared, dry_run, yes)
         with self._working("redo", remake=not dry_run):
             scope = Scope(self._w.dir.key, session, task)
-            return undos.redo(self._w, self._recorder, self._timeline(), scope, step, options=options)
+            return undos.redo(self._w, self._recorder, self._watched(), scope, step, options=options)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 

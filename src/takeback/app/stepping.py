@@ -66,12 +66,8 @@ class Stepping(Opened):
         words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
         ran = command.Ran(1, b"", False)
         try:
-            ran = command.run(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=self._w.settings.output_tail)
-        except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-            code = 126 if isinstance(error, PermissionError) else 127
-            line = f"{words[0]}: {error.strerror}\n".encode()
-            os.write(2, line)
-            ran = command.Ran(code, line, False)
+            keep = self._w.settings.output_tail
+            ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep)
         finally:
             tail = ran.tail.decode("utf-8", "replace")
             after, changed = self._finish(step, state, {"exit": ran.exit, "tail": tail, "timed_out": ran.timed_out})

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from takeback.cli import draw, jsonable, options
-from takeback.cli.output import Face
+from takeback.cli.output import Face, printable
 from takeback.cli.values import format_span
 from takeback.cli.values import timeout as as_timeout
+
+if TYPE_CHECKING:
+    from takeback.app.guarding import Judged
+    from takeback.model import StepResult
 
 _STDOUT, _STDERR = 1, 2
 
@@ -19,7 +25,7 @@ _STDOUT, _STDERR = 1, 2
     context_settings={"allow_interspersed_args": False},
     examples=[
         ("takeback run -- npm install left-pad", "several words: run as they are, without a shell"),
-        ("takeback run 'rm -rf build && make'", "one word: shell source"),
+        ("takeback run --verify 'make test' 'rm -rf build && make'", "one word: shell source; taken back if it fails"),
         ("takeback run --timeout 10m -m 'the migration' -- ./migrate.sh", "ended after ten minutes, exit code 124"),
     ],
 )
@@ -28,6 +34,8 @@ _STDOUT, _STDERR = 1, 2
 @click.option("--task", metavar="ID", help="The task the step belongs to.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="What the step does; else the command itself.")
 @click.option("--timeout", callback=as_timeout, metavar="T", help="End the step after this time: 30s, 10m.")
+@click.option("--verify", multiple=True, metavar="CMD", help="A check after the step (shell source); may be repeated.")
+@click.option("--no-rollback", is_flag=True, help="Leave a step that failed, or failed a check, as it is.")
 @click.option("--no-state", is_flag=True, help="Do not save what git ignores.")
 @options.speaking
 def command(
@@ -37,33 +45,66 @@ def command(
     task: str | None,
     message: str,
     timeout: float | None,
+    verify: tuple[str, ...],
+    no_rollback: bool,
     no_state: bool,
 ) -> int:
-    """Run CMD with a checkpoint before and after it, and record it as one step.
+    """Run CMD as one step, saved before as far as it reaches; a step that fails is taken back.
 
-    The exit code is the command's own; 128+n when signal n ended it, 124 when --timeout did. With --json the command's
-    stdout goes to stderr, so that stdout holds the JSON only.
+    A command that only reads is recorded without a checkpoint; what no checkpoint covers waits for a person
+    (`takeback explain` shows how a command is read). The exit code is the command's own; 128+n when signal n ended
+    it, 1 when only a check failed, 124 when --timeout ended it, 125 when it was refused, 126 when it is held. With
+    --json the command's stdout goes to stderr, so that stdout holds the JSON only.
     """
     with options.opened(face) as project:
-        result = project.run(
+        result = project.guarded(
             words,
             shell_source=words[0] if len(words) == 1 else None,
             session=session,
             task=task,
             message=message,
+            verify=verify,
             timeout=timeout,
-            state=not no_state,
+            state=False if no_state else None,
+            rollback=not no_rollback,
+            ask=_ask if face.at_terminal else None,
             stdout_fd=_STDERR if face.json else _STDOUT,
         )
-    face.answer(jsonable.document(**{name: getattr(result, name) for name in _FIELDS}))
-    ending = "out of time" if result.timed_out else f"exit code {result.exit}"
-    changed = f"{draw.number(result.changed, 'path')} changed"
-    # stdout belongs to the command that ran.
+    face.answer(jsonable.document(**{json: getattr(result, name) for json, name in _FIELDS.items()}))
     if not face.json:
-        face.note(f"{result.id}: {ending}, {changed} ({format_span(result.ms / 1000)})")
-        if result.undo_with:
-            face.note(f"Take this back with: {result.undo_with}")
+        _say(face, result)
     return result.exit
 
 
-_FIELDS = ("id", "before", "after", "exit", "timed_out", "changed", "ms", "undo_with")
+def _say(face: Face, result: StepResult) -> None:
+    """Say how it went on stderr: stdout belongs to the command that ran."""
+    for id in result.escapes:
+        face.note(f"An earlier step changed more than was expected of it: `takeback show {id}`")
+    if not result.id:
+        face.note("takeback is paused: the step was not recorded")
+        return
+    ending = "out of time" if result.timed_out else f"exit code {result.exit}"
+    for check in result.checks:
+        if check.exit:
+            ending = f"the check {printable(check.cmd)!r} failed (exit code {check.exit})"
+    changed = f"{draw.number(result.changed, 'path')} changed" if result.checkpoint else "only reads, no checkpoint"
+    beyond = "; covers the project only" if result.covers == "project" else ""
+    face.note(f"{result.id}: {ending}, {changed} ({format_span(result.ms / 1000)}{beyond})")
+    if result.rolled_back:
+        face.note(f"Taken back. See what it did: takeback show {result.id}; have it again: {result.undo_with}")
+    elif result.not_rolled_back:
+        face.note(f"It could not be taken back: {printable(result.not_rolled_back)}")
+    elif result.undo_with and result.checkpoint:
+        face.note(f"Take this back with: {result.undo_with}")
+
+
+def _ask(judged: Judged) -> bool:
+    click.echo(f"No checkpoint covers this: {printable(judged.decision.why)}.", err=True)
+    return click.confirm("Run it?", err=True)
+
+
+_FIELDS = {
+    **{name: name for name in ("id", "before", "after", "exit", "timed_out", "changed", "ms", "undo_with")},
+    **{"class": "cls", "reason": "reason", "checkpoint": "checkpoint", "covers": "covers", "checks": "checks"},
+    **{name: name for name in ("rolled_back", "not_rolled_back", "escapes")},
+}

@@ -23,7 +23,7 @@ from takeback.files.record import Recorder
 from takeback.files.workspace import Workspace
 from takeback.host import proc
 from takeback.host.process import Child
-from takeback.model import Checkpoint, CheckpointResult, EventKind, Kind, NotCovered, RestoreResult
+from takeback.model import Checkpoint, EventKind, Kind, NotCovered, RestoreResult
 
 
 def restore(
@@ -46,13 +46,13 @@ def restore(
     """
     wanted = Snapshot(workspace, checkpoint)
     state = checkpoint.kind is Kind.STATE
-    own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=state)
+    own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=state, dry_run=dry_run)
     chosen = tuple(paths) or checkpoint.only
     plan = make_plan(workspace, now, wanted, chosen, refs=refs)
     told = [path for path in checkpoint.only if plans.selected(path, chosen)]
     if plans.unseen(workspace, now, [*plan.paths, *told]):
         state = True
-        own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=True)
+        own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=True, dry_run=dry_run)
         plan = make_plan(workspace, now, wanted, chosen, refs=refs)
     if partial:
         leave_out_databases(workspace, plan)
@@ -80,12 +80,20 @@ def restore(
     return replace(result, id=event.id, undo_with=f"takeback undo {event.id}")
 
 
-def take_own(w: Workspace, recorder: Recorder, text: str, *, state: bool) -> tuple[CheckpointResult, Snapshot]:
-    """Take the checkpoint that an operation is undone with, and return it opened as well."""
+def take_own(
+    w: Workspace, recorder: Recorder, text: str, *, state: bool, dry_run: bool = False
+) -> tuple[Checkpoint, Snapshot]:
+    """Take the checkpoint that an operation is undone with, and return it opened as well.
+
+    Of a dry run it is not recorded: it has no id.
+    """
+    if dry_run:
+        draft, parts = checkpoints.peek(w, recorder, state=state)
+        return draft, Snapshot(w, draft, parts)
     own = checkpoints.take(w, recorder, text=text, state=state, own=True)
     checkpoint = recorder.timeline.checkpoint(own.id)
     assert checkpoint is not None
-    return own, Snapshot(w, checkpoint)
+    return checkpoint, Snapshot(w, checkpoint)
 
 
 def make_plan(workspace: Workspace, now: Snapshot, wanted: Snapshot, chosen: tuple[bytes, ...], *, refs: bool) -> Plan:

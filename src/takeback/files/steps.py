@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from takeback.files import checkpoint as checkpoints
@@ -15,7 +15,7 @@ from takeback.files.record import Recorder
 from takeback.files.workspace import Workspace
 from takeback.host import proc
 from takeback.host.proc import ProcessId
-from takeback.model import Event, EventKind
+from takeback.model import CheckpointResult, Event, EventKind
 from takeback.timeline.fold import Timeline
 
 
@@ -40,14 +40,59 @@ def begin(
     state: bool,
     owner: ProcessId | None,
     only: Iterable[bytes] | None = None,
+    about: Mapping[str, object] | None = None,
+    taken: Callable[[CheckpointResult], Mapping[str, object]] | None = None,
 ) -> Open:
-    """Take the checkpoint before a step and record its beginning; the caller holds the lock."""
+    """Take the checkpoint before a step and record its beginning; the caller holds the lock.
+
+    `taken` is called after the checkpoint and before the step is recorded; what it returns, and `about`, go into the
+    step's data.
+    """
     before = checkpoints.take(
         workspace, recorder, text=f"before: {text}", session=session, task=task, state=state, only=only, own=True
     )
-    data: dict[str, object] = {"named": list(named)}
+    data: dict[str, object] = {"named": list(named), **(about or {}), **(taken(before) if taken is not None else {})}
     if owner is not None:
         data.update(pid=owner.pid, start=owner.start)
+    return _opened(workspace, recorder, before.id, text, session, task, data)
+
+
+def read_only(
+    workspace: Workspace,
+    recorder: Recorder,
+    *,
+    text: str,
+    session: str | None,
+    task: str | None,
+    owner: ProcessId | None,
+    about: Mapping[str, object],
+) -> Open:
+    """Record the beginning of a step that changes nothing: no checkpoint is taken where there is one already."""
+    newest = next(iter(recorder.timeline.checkpoints(workspace.dir.key)), None)
+    if newest is None:
+        before = checkpoints.take(workspace, recorder, text=f"before: {text}", session=session, task=task, own=True).id
+    else:
+        before = newest.id
+    data: dict[str, object] = {"named": [], **about}
+    if owner is not None:
+        data.update(pid=owner.pid, start=owner.start)
+    return _opened(workspace, recorder, before, text, session, task, data)
+
+
+def has_read(workspace: Workspace, recorder: Recorder, step: Open, data: dict[str, object]) -> None:
+    """Record the end of a step that `read_only` began: what was before is what is after."""
+    _end(workspace, recorder, step.id, step.session, step.task, step.before, data)
+
+
+def _opened(
+    workspace: Workspace,
+    recorder: Recorder,
+    before: str,
+    text: str,
+    session: str | None,
+    task: str | None,
+    data: dict[str, object],
+) -> Open:
     event = recorder.event(
         EventKind.STEP,
         lambda id: Event(
@@ -58,12 +103,12 @@ def begin(
             worktree=workspace.dir.key,
             session=session,
             task=task,
-            before=before.id,
+            before=before,
             text=text,
             data=data,
         ),
     )
-    return Open(event.id, before.id, session, task)
+    return Open(event.id, before, session, task)
 
 
 def finish(
@@ -119,9 +164,15 @@ def close_dead(workspace: Workspace, recorder: Recorder, timeline: Timeline) -> 
             dead.append(done)
     if not dead:
         return False
-    after = checkpoints.take(workspace, recorder, text="a step ended without a word", own=True)
+    after: str | None = None
     for done in dead:
-        _end(workspace, recorder, done.id, done.session, done.task, after.id, {"lost": True})
+        if done.data.get("cls") == "none" and done.before is not None:
+            # It only read: what changed since is other hands' work.
+            _end(workspace, recorder, done.id, done.session, done.task, done.before, {"lost": True})
+            continue
+        if after is None:
+            after = checkpoints.take(workspace, recorder, text="a step ended without a word", own=True).id
+        _end(workspace, recorder, done.id, done.session, done.task, after, {"lost": True})
     return True
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from takeback.errors import Conflict, Damaged
-from takeback.files import gitparts, names
+from takeback.files import gitparts, history, names
 from takeback.files import plan as plans
 from takeback.files.apply import Applier
 from takeback.files.gitrestore import held_elsewhere, lost_objects
@@ -36,12 +36,13 @@ _MERGE_LIMIT = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller asked for beside the step."""
+    """What the caller asked for beside the step; `auto`: nobody did, the step failed and goes back by itself."""
 
     partial: bool = False
     shared: bool = False
     dry_run: bool = False
     yes: bool = False
+    auto: bool = False
 
 
 def undo(
@@ -59,6 +60,8 @@ def undo(
     Raises NothingToDo, UnknownId, Conflict, and what `restore` raises.
     """
     choice = algebra.choose_undo(timeline, scope, step, prompt=prompt)
+    if choice.already is not None:
+        return _already(workspace, recorder, scope, choice.already, options)
     if choice.back_to is not None:
         checkpoint = recorder.timeline.checkpoint(choice.back_to)
         if checkpoint is not None:
@@ -87,10 +90,10 @@ def _run(
 ) -> RestoreResult:
     ends = [_ends(w, recorder, done, kind) for done in targets]
     state = any(start.has_state and end.has_state for start, end in ends)
-    own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=state)
+    own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=state, dry_run=options.dry_run)
     if plans.unseen(w, now, {path for start, end in ends for path in plans.between(w, start, end)[0]}):
         state = True
-        own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=True)
+        own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=True, dry_run=options.dry_run)
     maker = _Maker(w, now, options)
     for done, (start, end) in zip(targets, ends, strict=True):
         maker.add(start, end, done, bool(timeline.overlapping(done)))
@@ -116,12 +119,31 @@ def _run(
         paths = "1 path" if len(plan.conflicts) == 1 else f"{len(plan.conflicts)} paths"
         raise Conflict(count=paths, paths=shown, result=result)
     plans.check_share(w, plan, own.files, options.yes)
-    data = {"partial": True} if plan.conflicts else {}
+    data = {name: True for name, said in (("partial", plan.conflicts), ("auto", options.auto)) if said}
     journal = Journal(plan, kind, own.id, ids, first.text, scope.session, scope.task, data)
     event = carry_out(w, recorder, journal, state=state) if plan else record(w, recorder, journal, own.id)
-    if not (plan or plan.conflicts or plan.shared or plan.not_undone or plan.not_covered):
+    saved = [done.data["history"] for done in targets if kind is EventKind.UNDO and done.data.get("history")]
+    lost = [commit for commit in saved if history.put_back(w, commit)]
+    if lost:
+        result = replace(result, notes=(*result.notes, "reflogs and the commits only they named are back"))
+    elif not (plan or plan.conflicts or plan.shared or plan.not_undone or plan.not_covered):
         result = replace(result, notes=(*result.notes, f"{' '.join(ids)} changed nothing, so there was nothing to do"))
     return replace(result, id=event.id, undo_with=back)
+
+
+def _already(w: Workspace, recorder: Recorder, scope: Scope, done: Done, options: Options) -> RestoreResult:
+    """Answer an undo right after a step went back by itself: once it does nothing, so that no older step is taken."""
+    result = RestoreResult(
+        id="", dry_run=options.dry_run, targets=(done.id,), title=done.text,
+        age_s=max(0.0, (w.now_ns() - (done.ended_ns or done.started_ns)) / 1e9),
+        notes=(f"{done.id} failed and was taken back then; `takeback undo` again takes back the step before it",),
+        undo_with=f"takeback redo {done.id}",
+    )  # fmt: skip
+    if options.dry_run:
+        return result
+    own, _ = take_own(w, recorder, f"before undo {done.id}", state=False)
+    journal = Journal(Plan(), EventKind.UNDO, own.id, (), done.text, scope.session, scope.task, {"already": done.id})
+    return replace(result, id=record(w, recorder, journal, own.id).id, checkpoint=own.id)
 
 
 def _ends(w: Workspace, recorder: Recorder, done: Done, kind: EventKind) -> tuple[Snapshot, Snapshot]:
@@ -189,15 +211,24 @@ class _Maker:
                 self._plan.not_covered.append(item)
         made_git = start.parts.refs is not None and end.parts.refs is None
         # Deepest first, so that a folder is decided after what is in it.
+        escape = bool(done.data.get("escape_of"))
         for path in sorted(pairs, reverse=True):
             if path in unknown or (made_git and path.startswith(b".git/")):
                 continue
+            if escape and path not in done.named:
+                continue  # others' work since the last look
             was, want = pairs[path]
             if overlapped and not plans.selected(path, done.named or (b"\0",)) and not self._options.shared:
                 if not (was is not None and want is not None and was.is_dir and want.same_value(was)):
                     self._plan.shared.append(path)
                 continue
             self._decide(path, was, want)
+        if escape:
+            above = {folder for path in done.named for folder in names.parents(path)}
+            self._folder_times({path: pair for path, pair in pairs.items() if path in above}, end)
+            if done.data.get("git"):
+                self._git(start, end, False)
+            return
         self._folder_times(pairs, end)
         if made_git:
             self._plan.not_undone.append("the repository this step made stays: remove `.git` yourself if you mean it")

@@ -237,6 +237,8 @@ def _would(choose: Callable[[], algebra.UndoChoice | algebra.RedoChoice]) -> str
         return ""
     if isinstance(choice, algebra.UndoChoice) and choice.back_to is not None:
         return f"back to {choice.back_to}"
+    if isinstance(choice, algebra.UndoChoice) and choice.already is not None:
+        return f"nothing yet: {choice.already.id} failed and was taken back by itself; then the step before it"
     return ", ".join(f"{done.id} {done.text}".strip() for done in choice.targets)
 
 

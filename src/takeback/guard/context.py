@@ -48,6 +48,7 @@ class Context:
     read: Callable[[str], str | None] = _nothing  # the text of a project file that a step would run, if it is there
     resolve: Callable[[str], str] = _same  # an absolute path with its symlinks followed
     nested: Callable[[str], bool] = lambda path: False  # is this below another repository inside the project?
+    holds_ignored: Callable[[str], bool] = lambda path: False  # has this folder files in it that git ignores?
     hooks: bool = False  # does the repository have hooks that would run?
     venv: bool | None = None  # is a virtual environment of the project active? None: not known
     aliases: Callable[[str], str | None] = _nothing  # what `git NAME` is an alias for

@@ -58,7 +58,7 @@ _ELSEWHERE = {
     "code": "code module",
     "http": "curl httpie api asks",
     "databases": "sql sqlite query server",
-    "git": "gitsettings gitconfig gitalias githooks",
+    "git": "gitsettings gitconfig gitalias githooks history",
 }
 _HERE: dict[str, Handler] = {
     "write": write,

@@ -5,6 +5,7 @@ Does not cover: its sub-commands (`rules/git.rules`).
 
 from __future__ import annotations
 
+from takeback.guard import places
 from takeback.guard.command import Handler, Step
 from takeback.guard.model import Deed, What
 from takeback.guard.variables import PROGRAM_SETTING
@@ -88,4 +89,17 @@ def hooks(step: Step) -> None:
         step.deed(Deed.OPAQUE, f"{step.label} runs the hooks of this repository")
 
 
-HANDLERS: dict[str, Handler] = {"gitsettings": settings, "gitconfig": config, "gitalias": alias, "githooks": hooks}
+def history(step: Step) -> None:
+    """What no ref names is dropped for good; of this project a checkpoint keeps it, reflogs included."""
+    here = places.at(step.cwd, step.walk.context)
+    why = f"{step.label} drops what no ref names"
+    step.deed(Deed.SYSTEM if here else Deed.DESTROYS, why, what=What.METADATA)
+
+
+HANDLERS: dict[str, Handler] = {
+    "gitsettings": settings,
+    "gitconfig": config,
+    "gitalias": alias,
+    "githooks": hooks,
+    "history": history,
+}

@@ -39,6 +39,7 @@ def context(cwd: str, *, home: str, data: str, virtual_env: str = "") -> Context
         read=cache(asked.read),
         resolve=cache(_resolve),
         nested=cache(asked.nested),
+        holds_ignored=cache(asked.holds_ignored),
         hooks=_hooks(root),
         venv=venv,
         aliases=cache(asked.alias),
@@ -91,6 +92,22 @@ class _Asked:
         except GitMissing:
             return usually_ignored(path)
         return usually_ignored(path) if done.code not in (0, 1) else done.code == 0
+
+    def holds_ignored(self, path: str) -> bool:
+        """Whether git ignores something below a folder; for a pattern, or when enough was asked, it may be so."""
+        if "*" in path or "?" in path:
+            path = path[: min(path.find(mark) for mark in "*?" if mark in path)].rpartition("/")[0] or "."
+        if not os.path.isdir(os.path.join(self._root, path)):
+            return False
+        if not self._git or self._count >= _MOST_ASKED:
+            return self._git
+        self._count += 1
+        words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", path)
+        try:
+            done = git.of_user(os.fsencode(self._root), "-c", "core.fsmonitor=false", *words)
+        except GitMissing:
+            return True
+        return done.code != 0 or bool(done.out)
 
     def nested(self, path: str) -> bool:
         """Whether a path is in another repository inside this one."""

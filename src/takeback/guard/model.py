@@ -122,6 +122,8 @@ class Verdict:
         # Here, because the hook asks for a class in a process of its own, and that module takes its time.
         from takeback.model import Kind
 
+        if self.cls is Class.FILES and any(effect.target.endswith(".gitignore") for effect in self.effects):
+            return Kind.STATE  # which files are seen, and which ignored, changes under the step
         return {Class.FILES: Kind.FILES, Class.STATE: Kind.STATE, Class.MACHINE: Kind.STATE}.get(self.cls)
 
     @property

@@ -61,7 +61,8 @@ def touch(path: str, cwd: str | None, context: Context, *, delete: bool = False,
         return [_socket(socket[2])]
     whole = absolute(path, cwd)
     if whole is None:
-        return [Effect(Class.MACHINE, what, f"{verb} a path that cannot be known", shown(path), reason=Reason.DESTROYS)]
+        reason = Reason.DESTROYS if delete else Reason.OPAQUE
+        return [Effect(Class.MACHINE, what, f"{verb} a path that cannot be known", shown(path), reason=reason)]
     real = context.resolve(whole) if "*" not in whole else whole
     effects = _brake(real, context)
     if not inside(real, context.root):
@@ -74,17 +75,26 @@ def touch(path: str, cwd: str | None, context: Context, *, delete: bool = False,
         if part and _METADATA.match(part):
             effects.append(Effect(Class.STATE, What.METADATA, f"{verb} {rel}, which no commit holds", rel))
         else:
+            # Not `destroys`: a checkpoint of the project, reflogs included, brings it back.
             effects.append(
-                Effect(Class.MACHINE, What.METADATA, f"{verb} the repository itself", rel, reason=Reason.DESTROYS)
+                Effect(Class.MACHINE, What.METADATA, f"{verb} the repository itself", rel, reason=Reason.SYSTEM)
             )
     elif delete and (rel == "" or last in (".*", "{*,.*}") or (last.startswith(".") and set(last) <= set(".*?[]!^"))):
         effects.append(
-            Effect(Class.MACHINE, what, f"{verb} the whole project with its .git", rel or ".", reason=Reason.DESTROYS)
+            Effect(
+                Class.MACHINE,
+                What.METADATA,
+                f"{verb} the whole project with its .git",
+                rel or ".",
+                reason=Reason.SYSTEM,
+            )
         )
     elif (delete and rel in ("*", "**", "**/*", "?*")) or _ignored(rel, context):
         effects.append(Effect(Class.STATE, what, f"{verb} {rel}, which git does not see", rel))
     elif context.nested(rel):
         effects.append(Effect(Class.STATE, what, f"{verb} {rel} in another repository inside the project", rel))
+    elif delete and context.holds_ignored(rel):
+        effects.append(Effect(Class.STATE, what, f"{verb} {rel} with files in it that git does not see", rel))
     else:
         effects.append(Effect(Class.FILES, what, f"{verb} {rel or '.'}", rel or "."))
     return effects

@@ -1,6 +1,6 @@
 """What is done about a step of a class: from a verdict and a policy to one act, the checkpoint, and the reason.
 
-Pure: the policy is data (`config` reads it), whether a person is there is told. Does not cover: doing it (`app.guarding`).
+Pure: the policy is data (`config` reads it); whether a person is there is told. Does not cover: doing it.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def decide(verdict: Verdict, policy: Policy, *, attended: bool, raised: Class | 
         act, why = max(act, Act.HOLD, key=lambda one: one.strictness), "it reaches for what holds agents back"
     if act is Act.ASK and not attended:
         act = Act.HOLD
-    kinds = {Class.NONE: None, Class.FILES: Kind.FILES}
-    kind = kinds.get(cls, Kind.STATE)
+    kind = {Class.NONE: None, Class.FILES: Kind.FILES}.get(cls, Kind.STATE)
+    if cls is Class.FILES and verdict.checkpoint is Kind.STATE:
+        kind = Kind.STATE
     return Decision(act, None if act is Act.ALLOW else kind or Kind.FILES, why)

@@ -53,6 +53,18 @@ def run(
         return _follow(popen, timeout, stdout_fd, keep)
 
 
+def run_or_say(
+    argv: Sequence[str], *, cwd: str | bytes, timeout: float | None = None, stdout_fd: int = 1, keep: int = 16384
+) -> Ran:
+    """Run a command as `run` does; one that cannot be started says so on stderr and ends with 126 or 127."""
+    try:
+        return run(argv, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep)
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        line = f"{argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape")
+        os.write(2, line)
+        return Ran(126 if isinstance(error, PermissionError) else 127, line, False)
+
+
 def _follow(popen: subprocess.Popen[bytes], timeout: float | None, stdout_fd: int, keep: int) -> Ran:
     assert popen.stdout is not None and popen.stderr is not None
     streams = {popen.stdout.fileno(): stdout_fd, popen.stderr.fileno(): 2}

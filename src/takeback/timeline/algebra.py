@@ -26,11 +26,13 @@ class UndoChoice(NamedTuple):
     """What to take back, newest first; or the checkpoint to go back to, which is then recorded as a restore.
 
     `running` are newer ones of the same scope that were passed over because no state after them is known yet.
+    `already`: the newest failed and went back by itself, and nobody asked since; then nothing is taken back.
     """
 
     targets: tuple[Done, ...] = ()
     back_to: str | None = None
     running: tuple[Done, ...] = ()
+    already: Done | None = None
 
 
 class RedoChoice(NamedTuple):
@@ -48,13 +50,16 @@ def choose_undo(timeline: Timeline, scope: Scope, step_id: str | None = None, *,
     if step_id is not None:
         if prompt:
             raise UsageError(detail=f"--prompt and {step_id} are two different requests: give one of them")
-        return UndoChoice((_undoable(timeline, scope, step_id),))
+        return UndoChoice(_with_escapes(timeline, scope, _undoable(timeline, scope, step_id)))
     if prompt:
         return _since_prompt(timeline, scope)
+    newest = timeline.last(scope)
+    if newest is not None and newest.kind is EventKind.UNDO and newest.data.get("auto"):
+        return UndoChoice(already=timeline.done(newest.targets[0]))
     running: list[Done] = []
     for done in timeline.newest(scope):
         if done.status is DoneStatus.LIVE:
-            return UndoChoice((done,), running=tuple(running))
+            return UndoChoice(_with_escapes(timeline, scope, done), running=tuple(running))
         if done.status is DoneStatus.OPEN:
             running.append(done)
     if scope.session is None and scope.task is None and not timeline.has_steps(scope.worktree):
@@ -62,6 +67,18 @@ def choose_undo(timeline: Timeline, scope: Scope, step_id: str | None = None, *,
         if last is not None:
             return UndoChoice(back_to=last)
     _nothing_to_undo(timeline, scope, running)
+
+
+def _with_escapes(timeline: Timeline, scope: Scope, done: Done) -> tuple[Done, ...]:
+    """Return a step together with what it changed beside (each a step of its own), newest first."""
+    main = done.data.get("escape_of") or done.id
+    found = []
+    for one in timeline.newest(scope):
+        if one.status is DoneStatus.LIVE and main in (one.id, one.data.get("escape_of")):
+            found.append(one)
+        if one.id == main:
+            break
+    return tuple(found) or (done,)
 
 
 def choose_redo(timeline: Timeline, scope: Scope, step_id: str | None = None) -> RedoChoice:

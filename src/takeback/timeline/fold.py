@@ -156,6 +156,14 @@ class Timeline:
             if found.kind in _DEEDS and scope.holds(found.worktree, found.session, found.task):
                 yield found
 
+    def last(self, scope: Scope) -> Done | None:
+        """Return the newest deed of a scope: a step, restore, undo or redo."""
+        for id in reversed(self._order.get(scope.worktree, ())):
+            found = self._deeds[id]
+            if scope.holds(found.worktree, found.session, found.task):
+                return found
+        return None
+
     def open_steps(self, worktree: str | None = None) -> tuple[Done, ...]:
         """Return what has no known `after` yet, oldest first; of one worktree or of all."""
         found = (self._deeds[id] for id in self._open)

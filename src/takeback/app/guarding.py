@@ -1,0 +1,227 @@
+"""Steps under the guard: sorted, saved as far as they reach, run, checked, and taken back when they failed.
+
+    judge    what a step is and what is done about it, before anything happens
+    guarded  run a command under that decision
+
+Does not cover: what a class means (`guard`), who approves what is held (`holding`), or hooks of agents (`hooked`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from takeback import guard, judge
+from takeback.app import raised
+from takeback.app.finding import here
+from takeback.app.stepping import Stepping
+from takeback.errors import StepDenied, StepHeld, TakebackError
+from takeback.files import history, steps
+from takeback.files import undo as undos
+from takeback.guard import Verdict, What
+from takeback.guard.policy import Act, Decision
+from takeback.host import command
+from takeback.model import Check, CheckpointResult, Kind, StepResult
+from takeback.timeline.fold import Scope
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of a step before it happens."""
+
+    verdict: Verdict
+    decision: Decision
+    names: tuple[str, ...]  # under which it would be remembered, should it do more
+
+    @property
+    def reaches_history(self) -> bool:
+        """Whether the step may drop what only the repository itself holds: reflogs, unnamed commits."""
+        return any(one.what is What.METADATA and one.cls >= guard.Class.MACHINE for one in self.verdict.effects)
+
+    def about(self) -> dict[str, object]:
+        """Return what goes into the step's data."""
+        told: dict[str, object] = {"cls": str(self.verdict.cls), "act": self.decision.act.value}
+        if self.verdict.reason is not None:
+            told["reason"] = self.verdict.reason.value
+        if self.verdict.cls <= guard.Class.FILES:
+            told["raises"] = list(self.names)
+        return told
+
+
+class Guarding(Stepping):
+    """What records steps by their class."""
+
+    def judge(
+        self, argv: Sequence[str], *, shell_source: str | None = None, attended: bool = False, cwd: str | None = None
+    ) -> Judged:
+        """Return the class of a command and what is done about it; nothing happens."""
+        context, library = judge.context(cwd), judge.library()
+        if shell_source is not None:
+            verdict = guard.classify(shell_source, context, library)
+        else:
+            verdict = guard.classify_argv(argv, context, library)
+        return self._decided(verdict, shell_source if shell_source is not None else " ".join(argv), attended)
+
+    def _decided(self, verdict: Verdict, text: str, attended: bool) -> Judged:
+        names = raised.names(verdict, text)
+        decision = judge.decide(verdict, self.root, attended=attended, raised=raised.of(self._store, names))
+        return Judged(verdict, decision, tuple(names))
+
+    def guarded(
+        self,
+        argv: Sequence[str],
+        *,
+        shell_source: str | None = None,
+        session: str | None = None,
+        task: str | None = None,
+        message: str = "",
+        verify: Sequence[str] = (),
+        timeout: float | None = None,
+        state: bool | None = None,
+        rollback: bool = True,
+        ask: Callable[[Judged], bool] | None = None,
+        stdout_fd: int = 1,
+    ) -> StepResult:
+        """Run a command as one step with the checkpoint its class needs, then its checks (shell source each).
+
+        A step that fails, times out or fails a check is taken back when `rollback`. `ask` puts the question to a
+        person who is there; None when there is none. `state`: save ignored files, or not, whatever the class says.
+        `timeout` in seconds, for the command and for each check. Raises StepHeld and StepDenied before anything ran.
+        """
+        attended = ask is not None
+        judged = self.judge(argv, shell_source=shell_source, attended=attended)
+        checks = [self.judge((), shell_source=check, attended=attended) for check in verify]
+        heaviest = max([judged, *checks], key=lambda one: one.decision.act.strictness)
+        self._let(heaviest, ask)
+        text = message or (shell_source if shell_source is not None else " ".join(argv))
+        if self._paused_until():
+            return self._unrecorded(argv, shell_source, timeout, stdout_fd)
+        kind = max((one.decision.kind for one in [judged, *checks]), key=_weight)
+        if state is not None and (kind is not None or state):
+            kind = Kind.STATE if state else Kind.FILES
+        started = time.monotonic()
+        cwd = here()
+        named = steps.named_paths(argv, shell_source, os.path.realpath(cwd), self.root)
+        keep_history = any(one.reaches_history for one in [judged, *checks])
+        step = self._begin_of(kind, text, session, task, named, judged.about(), keep_history=keep_history)
+        words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
+        done: list[Check] = []
+        ran = command.Ran(130, b"", False)
+        try:
+            ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=self._tail())
+            for check in verify if ran.exit == 0 else ():
+                done.append(self._check(check, cwd, timeout))
+                if done[-1].exit != 0:
+                    break
+        finally:
+            data: dict[str, object] = {
+                "exit": ran.exit, "tail": ran.tail.decode("utf-8", "replace"), "timed_out": ran.timed_out,
+            }  # fmt: skip
+            if verify:
+                data["checks"] = [{"cmd": one.cmd, "exit": one.exit, "seconds": one.seconds} for one in done]
+            after, changed = self._finish_of(kind, step, data)
+        failed = ran.exit != 0 or any(one.exit != 0 for one in done)
+        result = StepResult(
+            id=step.id, before=step.before, after=after, exit=ran.exit or int(failed), timed_out=ran.timed_out,
+            changed=changed, ms=0, undo_with=f"takeback undo {step.id}", cls=str(judged.verdict.cls),
+            reason=judged.verdict.reason.value if judged.verdict.reason else "", checkpoint=kind, checks=tuple(done),
+            covers="project" if judged.verdict.cls >= guard.Class.MACHINE else "all", escapes=self._escaped,
+        )  # fmt: skip
+        if failed and rollback and result.before != result.after:
+            result = self._roll_back(result, session, task)
+        return replace(result, ms=(time.monotonic() - started) * 1000)
+
+    def _let(self, judged: Judged, ask: Callable[[Judged], bool] | None) -> None:
+        decision = judged.decision
+        if decision.act is Act.ASK and ask is not None and ask(judged):
+            return
+        if decision.act is Act.ASK:
+            raise StepDenied(why=decision.why, next="it was not agreed to")
+        if decision.act is Act.DENY:
+            raise StepDenied(why=decision.why, next=f"the policy says so: {decision.rule}")
+        if decision.act in (Act.HOLD, Act.COPY):
+            raise StepHeld(why=decision.why, id="")
+
+    def _begin_of(
+        self,
+        kind: Kind | None,
+        text: str,
+        session: str | None,
+        task: str | None,
+        named: Sequence[bytes],
+        about: dict[str, object],
+        *,
+        owned: bool = True,
+        keep_history: bool = False,
+    ) -> steps.Open:
+        """Take the checkpoint of a kind (None: none) and record the beginning of a step.
+
+        `keep_history`: also save what the repository holds beside its refs.
+        """
+        self._escaped: tuple[str, ...] = ()
+        owner = steps.me() if owned else None
+        with self._working("step"):
+            timeline = self._timeline()
+
+            def taken(checkpoint: CheckpointResult) -> dict[str, object]:
+                if checkpoint.new:
+                    self._escaped = tuple(event.id for event in self._found_escapes(timeline, checkpoint.id))
+                saved = history.save(self._w) if keep_history else None
+                return {} if saved is None else {"history": saved}
+
+            if kind is None:
+                return steps.read_only(
+                    self._w, self._recorder, text=text, session=session, task=task, owner=owner, about=about
+                )
+            # Ignored files are looked at once, so that a light step that changes them can be found out.
+            state = kind is Kind.STATE or not self._has_state()
+            return steps.begin(
+                self._w, self._recorder, text=text, session=session, task=task, named=named, state=state,
+                owner=owner, about=about, taken=taken,
+            )  # fmt: skip
+
+    def _finish_of(self, kind: Kind | None, step: steps.Open, data: dict[str, object]) -> tuple[str, int]:
+        if kind is not None:
+            return self._finish(step, kind is Kind.STATE, data)
+        with self._working("step", remake=True):
+            steps.has_read(self._w, self._recorder, step, data)
+        return step.before, 0
+
+    def _has_state(self) -> bool:
+        return any(one.kind is Kind.STATE for one in self._store.checkpoints(self._w.dir.key))
+
+    def _tail(self) -> int:
+        return self._w.settings.output_tail
+
+    def _check(self, source: str, cwd: bytes, timeout: float | None) -> Check:
+        """Run a check; what it writes goes to stderr, since stdout is the step's."""
+        began = time.monotonic()
+        words = ["/bin/sh", "-c", source]
+        ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=2, keep=self._tail())
+        return Check(source, ran.exit, round(time.monotonic() - began, 3))
+
+    def _unrecorded(
+        self, argv: Sequence[str], shell_source: str | None, timeout: float | None, stdout_fd: int
+    ) -> StepResult:
+        words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
+        ran = command.run_or_say(words, cwd=here(), timeout=timeout, stdout_fd=stdout_fd, keep=0)
+        return StepResult("", "", "", ran.exit, ran.timed_out, 0, 0, "")
+
+    def _roll_back(self, result: StepResult, session: str | None, task: str | None) -> StepResult:
+        """Take a failed step back; what stands in the way of that is said, and the step stays as it is."""
+        try:
+            with self._working("undo", remake=True):
+                scope = Scope(self._w.dir.key, session, task)
+                options = undos.Options(yes=True, auto=True)
+                undone = undos.undo(
+                    self._w, self._recorder, self._timeline(), scope, result.id, prompt=False, options=options
+                )
+        except TakebackError as error:
+            return replace(result, not_rolled_back=str(error))
+        return replace(result, rolled_back=undone.id, undo_with=undone.undo_with)
+
+
+def _weight(kind: Kind | None) -> int:
+    return (None, Kind.FILES, Kind.STATE).index(kind)
