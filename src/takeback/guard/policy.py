@@ -13,14 +13,14 @@ Does not cover: doing it (`app.guarding`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from takeback.guard.model import Class, Effect, Part, Verdict, What
+from takeback.guard.model import Class, Effect, Part, Reason, Verdict, What
 from takeback.guard.policy_branches import protected
 from takeback.guard.policy_match import fits, is_host, may_be, may_fit
 from takeback.guard.policy_model import DEFAULTS, Act, Branches, Decision, Hosts, Level, Policy, Rule, key
 
-__all__ = ["DEFAULTS", "Act", "Branches", "Decision", "Hosts", "Level", "Policy", "Rule", "decide", "key"]
+__all__ = ["DEFAULTS", "Act", "Branches", "Decision", "Hosts", "Level", "Policy", "Rule", "decide", "key", "of_class"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ def decide(
     kinds = {Class.NONE: None, Class.FILES: Kind.FILES}
     kind = kinds.get(cls, Kind.STATE)
     return Decision(act, None if act is Act.ALLOW else kind or Kind.FILES, why, ruling.rule)
+
+
+def of_class(policy: Policy, name: str) -> tuple[Act, str]:
+    """Return what is done about a class, and where that is from, when no rule, host or branch is concerned."""
+    cls, _, reason = name.partition(".")
+    effect = Effect(Class[cls.upper()], What.CODE, "", reason=Reason(reason) if reason else None)
+    ruling = _of_one(replace(policy, levels=tuple(replace(one, rules=()) for one in policy.levels)), effect, [])
+    return ruling.act, ruling.rule
 
 
 def _stricter(a: _Ruling, b: _Ruling) -> _Ruling:
