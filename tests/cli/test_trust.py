@@ -157,6 +157,9 @@ def test_a_broken_policy_stops_no_work_and_loosens_nothing(repo: Project, monkey
     (note,) = judge.policy(repo.root).notes
     assert "config.toml, line 4: unknown key `fils`" in note
     assert repo.tb("run", "--", "true").code == 0
+    repo.write(".takeback.toml", "[policy]\nfiles = = 3\n")
+    assert repo.tb("run", "--", "true").code == 0
+    repo.write(".takeback.toml", "")
     said = policy(repo)
     assert (said.code, said["problems"][0]["hint"]) == (1, "did you mean `files`?")
     found = repo.tb("doctor", check=False)

@@ -186,6 +186,20 @@ def test_a_mistake_in_the_policy_keeps_nobody_from_the_settings_of_checkpoints(t
         load({"HOME": str(tmp_path)}, bytes(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "policy",
+    ["[policy]\nfiles = = 3", "[[policy.rule]\nmatch = 'x'", "[policy]\nnotify = 'open", "[policy.hosts]\nallow = [1,"],
+)
+def test_policy_that_is_no_toml_keeps_nobody_from_the_other_settings(tmp_path: Path, policy: str) -> None:
+    for text in (f"[checkpoint]\nkeep = 7\n{policy}\n", f"{policy}\n[checkpoint]\nkeep = 7\n"):
+        (tmp_path / ".takeback.toml").write_text(text)
+        assert load({"HOME": str(tmp_path)}, bytes(tmp_path)).files.keep == 7
+        assert said(tmp_path, text).problems
+    (tmp_path / ".takeback.toml").write_text(f"{policy}\n[checkpoint]\nkeep = = 7\n")
+    with pytest.raises(BadSetting):
+        load({"HOME": str(tmp_path)}, bytes(tmp_path))
+
+
 def test_the_line_of_a_key_is_that_of_its_own_section(tmp_path: Path) -> None:
     text = "[a]\nx = 1\n[b]\nx = 2\n'c.d'.e = 3\nf = {g = 1}\n[[h]]\nx = 1\n[[h]]\nx = 2\n"
     found = document.parse(tmp_path / "x", text.encode())

@@ -68,8 +68,22 @@ def near(text: str, known: Iterable[str]) -> str:
 
 
 def read(path: Path) -> Document:
-    """Read a settings file; one that is not there is empty. Raises BadSetting with the line, CannotRead."""
-    return parse(path, read_bytes(path))
+    """Read a settings file; one that is not there is empty. Raises BadSetting with the line, CannotRead.
+
+    Where only `[policy]` cannot be read, the rest is: that mistake is told with the policy.
+    """
+    raw = read_bytes(path)
+    try:
+        return parse(path, raw)
+    except BadSetting:
+        rest = _beside_policy(raw)
+        if rest == raw:
+            raise
+        try:
+            return parse(path, rest)
+        except BadSetting:
+            pass
+        raise
 
 
 def read_bytes(path: Path) -> bytes:
@@ -93,6 +107,18 @@ def parse(path: Path, raw: bytes) -> Document:
         raise Document(path).bad(line[1] if line else "?", str(error), nearest) from None
     except (UnicodeDecodeError, RecursionError):
         raise Document(path).bad("?", "not UTF-8 text", "save it as UTF-8") from None
+
+
+def _beside_policy(raw: bytes) -> bytes:
+    """Return a file's content with the lines of `[policy]` empty."""
+    lines = raw.split(b"\n")
+    inside = False
+    for number, line in enumerate(lines):
+        if re.match(rb"\s*\[", line):
+            inside = re.match(rb"\s*\[\[?\s*[\"']?policy\b", line) is not None
+        if inside or re.match(rb"\s*policy\s*[.=]", line):
+            lines[number] = b""
+    return b"\n".join(lines)
 
 
 def _plain(dotted: str) -> str:
