@@ -1,4 +1,4 @@
-"""The guard for this process: the context of the project around a folder, from this machine's settings.
+"""The guard for this process: context, rules and policy of the project around a folder, from this machine's settings.
 
 Does not cover: classes (`guard`), or what is done about them.
 """
@@ -6,12 +6,15 @@ Does not cover: classes (`guard`), or what is done about them.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from pathlib import Path
 
-from takeback.config import config_dir, data_dir
+from takeback.config import config_dir, data_dir, levels, trust
+from takeback.config import policy as policies
 from takeback.errors import BadSetting, CannotRead, NoProject
 from takeback.guard import Class, Context, Verdict, ground
-from takeback.guard import policy as policies
-from takeback.guard.policy import Decision
+from takeback.guard.policy import Decision, Policy
+from takeback.guard.policy import decide as decide_by
 from takeback.guard.rules import Library, RuleError, builtin, with_own
 
 
@@ -30,7 +33,7 @@ def context(path: str | None = None) -> Context:
 
 def decide(verdict: Verdict, root: bytes, *, attended: bool, raised: Class | None = None) -> Decision:
     """Return what is done about a step in a project, by the policy in force there."""
-    return policies.decide(verdict, policies.Policy(), attended=attended, raised=raised)
+    return decide_by(verdict, policy(root), attended=attended, raised=raised)
 
 
 def library() -> Library:
@@ -59,3 +62,36 @@ def library() -> Library:
     except RuleError as error:
         hint = "docs/how-to/rules.md has the notation"
         raise BadSetting(file=error.file, line=error.line, problem=error.problem, nearest=hint) from None
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What both files say, whether the project's is trusted, and the policy that follows."""
+
+    root: str
+    data: Path
+    user: policies.Said
+    project: policies.Said
+    trusted: bool
+    policy: Policy
+
+
+def policy(root: str | bytes | None = None) -> Policy:
+    """Return the policy in force in the project at `root` (around the current directory when None).
+
+    Never raises for what is in the files: what cannot be read is in the notes, and makes nothing looser.
+    """
+    return read_policies(root).policy
+
+
+def read_policies(root: str | bytes | None = None) -> Policies:
+    """Return what is said of steps in the project at `root`, file by file. Raises NoProject without a root."""
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    place = context().root if root is None else os.path.realpath(os.fsdecode(root))
+    data = data_dir(os.environ, home)
+    user = policies.read(config_dir(os.environ, home) / "config.toml")
+    project = policies.read(Path(place) / ".takeback.toml")
+    trusted = trust.is_trusted(data, os.fsencode(place), project.digest)
+    protects = user.level.branches.protected or project.level.branches.protected
+    branch = ground.branch(place) if protects else None
+    return Policies(place, data, user, project, trusted, levels.combine(user, project, trusted=trusted, branch=branch))

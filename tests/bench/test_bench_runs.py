@@ -64,6 +64,23 @@ def test_the_generated_repository_is_the_same_every_time(tmp_path: Path) -> None
     assert len(heads) == 1
 
 
+def test_a_working_day_is_hardly_interrupted_and_never_refused(tmp_path: Path) -> None:
+    said = run(str(BENCH / "guard"), "--day", tmp_path=tmp_path)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line[:1] == "|"][2:]
+    assert [row[0] for row in rows] == ["there", "away"]
+    for _, commands, runs, asked, held, _, refused in rows:
+        assert int(commands) >= 300
+        assert 0 < int(asked) + int(held) <= int(commands) * 0.02
+        assert int(runs) + int(asked) + int(held) == int(commands) and refused == "0"
+    assert "hold: git push   (git push leaves this machine)" in said.splitlines()
+
+
+def test_a_day_that_is_interrupted_too_often_fails(tmp_path: Path) -> None:
+    (tmp_path / "day.txt").write_text("# one\nls\n\ngit push\ncat <<E⏎x⏎E\n")
+    with pytest.raises(AssertionError):
+        run(str(BENCH / "guard"), "--day", "--commands", str(tmp_path / "day.txt"), tmp_path=tmp_path)
+
+
 def test_the_guard_benchmark_prints_a_row_for_all_and_for_each_family(tmp_path: Path) -> None:
     case = {"id": "x-1", "command": "git push", "expected": "outside"}
     (tmp_path / "mine.jsonl").write_text(json.dumps(case) + "\n" + json.dumps({**case, "id": "x-2"}) + "\n")

@@ -30,7 +30,7 @@ def command(face: Face, fix: bool, rebuild: bool) -> int:
 
     The exit code is 1 when something is not well.
     """
-    from takeback.app import machines
+    from takeback.app import machines, trusting
 
     try:
         with options.opened(face) as project:
@@ -40,7 +40,7 @@ def command(face: Face, fix: bool, rebuild: bool) -> int:
         if fix or rebuild or face.project is not None:
             raise
         findings = [model.Finding("project", False, str(error), error.hint_text)]
-    findings = [*findings, *machines.findings()]
+    findings = [*findings, *trusting.findings(face.project), *machines.findings()]
     well = all(finding.ok for finding in findings)
     face.answer(jsonable.document(ok=well, findings=findings))
     options.tell(face, findings)

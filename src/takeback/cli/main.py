@@ -35,6 +35,8 @@ COMMANDS = (
     "gc",
     "du",
     "explain",
+    "policy",
+    "trust",
     "doctor",
     "setup",
     "sandbox",

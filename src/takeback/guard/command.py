@@ -60,9 +60,11 @@ def simple(walk: Walk, words: list[str], assigned: Sequence[tuple[str, str]], te
         for name, value in assigned:
             environment(walk, name, value)
         if words:
+            set_before = [f"{name}={value}" for name, value in assigned] if part.effects or part.parts else []
             outer, walk.prefixed = walk.prefixed, {**walk.prefixed, **dict(assigned)}
             dispatch(walk, words)
             walk.prefixed = outer
+            part.words = (*set_before, *part.words)
         else:
             walk.scope.variables.update(assigned)
 
@@ -82,6 +84,7 @@ def run(walk: Walk, words: list[str], how: str) -> None:
 def dispatch(walk: Walk, words: list[str], *, plain: bool = False) -> None:
     """Find out what a command's name stands for; `plain`: neither function nor alias."""
     name = words[0]
+    walk.part.words = tuple(words)
     if not name and len(words) > 1:
         dispatch(walk, words[1:])
         return
@@ -108,6 +111,7 @@ def dispatch(walk: Walk, words: list[str], *, plain: bool = False) -> None:
             script(walk, name, words[1:])
             return
         name = found
+        walk.part.words = (name, *words[1:])
     entry = walk.library.get(name)
     if entry is None and name.lower() in walk.library:
         # File systems that do not tell case apart.

@@ -168,4 +168,14 @@ def server(step: Step, host: str, *operands: str) -> None:
     change(step, _where(step, [one for value in given for one in value.split(",")], []))
 
 
-HANDLERS: dict[str, Handler] = {"sql": sql, "sqlite": sqlite, "query": query, "server": server}
+def create(step: Step, host: str) -> None:
+    """A client that makes something new on a server and overwrites nothing."""
+    where = _where(step, step.select(host), [])
+    if where:
+        change(step, where)
+    else:
+        why = f"{step.name} makes something new in a database server on this machine"
+        step.walk.add(Effect(Class.MACHINE, What.DATABASE, why, reason=Reason.SYSTEM))
+
+
+HANDLERS: dict[str, Handler] = {"sql": sql, "sqlite": sqlite, "query": query, "server": server, "create": create}

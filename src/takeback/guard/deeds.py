@@ -56,8 +56,8 @@ _ELSEWHERE = {
     "search": "xargs find",
     "scripts": "script target",
     "code": "code module",
-    "http": "curl httpie api asks",
-    "databases": "sql sqlite query server",
+    "http": "curl httpie api asks load",
+    "databases": "sql sqlite query server create",
     "git": "gitsettings gitconfig gitalias githooks history",
 }
 _HERE: dict[str, Handler] = {

@@ -57,6 +57,23 @@ def _root(cwd: str) -> str:
     return folder
 
 
+def branch(root: str) -> str | None:
+    """Return the branch that is checked out: "" when none is, None when that cannot be read."""
+    place = os.path.join(root, ".git")
+    try:
+        if os.path.isfile(place):
+            with open(place, encoding="utf-8") as file:
+                place = os.path.join(root, file.read(_LONGEST).removeprefix("gitdir:").strip())
+        with open(os.path.join(place, "HEAD"), encoding="utf-8") as file:
+            head = file.read(_LONGEST).strip()
+    except (OSError, ValueError):
+        return None
+    if not head.startswith("ref:"):
+        return ""
+    name = head.removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return None if name == ".invalid" else name  # so written where refs are in a table
+
+
 def _resolve(path: str) -> str:
     """Follow the symlinks of the folders above; that of the path itself too, for what is written goes through it."""
     try:

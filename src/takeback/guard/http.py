@@ -165,10 +165,20 @@ def api(
         step.walk.add(Effect(Class.OUTSIDE, What.NETWORK, why, step.name, shown(method.upper())))
 
 
+def load(step: Step) -> None:
+    """A program that sends many requests to the addresses it is given: to this machine, or away from it."""
+    urls = [one for one in step.operands if "://" in one]
+    proxy = step.parsed.has("-x", "-X", "--proxy", "-f", "--file")
+    if not urls or proxy:
+        step.deed(Deed.OUTSIDE)
+    for url in urls:
+        request(step, "POST", url)
+
+
 def asks(step: Step) -> None:
     """Names and addresses that are asked for over the network: what was read here must not be in them."""
     if any(PRINTED in word or SECRET in word for word in step.words):
         step.deed(Deed.OUTSIDE, f"{step.name} sends what was read on this machine")
 
 
-HANDLERS: dict[str, Handler] = {"curl": curl, "httpie": httpie, "api": api, "asks": asks}
+HANDLERS: dict[str, Handler] = {"curl": curl, "httpie": httpie, "api": api, "asks": asks, "load": load}

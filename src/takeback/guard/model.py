@@ -86,12 +86,17 @@ class Deed(Enum):
 
 @dataclass(slots=True)
 class Part:
-    """One command as it was read: its text, how it is reached, what it does, and what runs inside it."""
+    """One command as it was read: its text, how it is reached, what it does, and what runs inside it.
+
+    `words` is the command as its program gets it, or the name of a tool; none for what is no command. Variables
+    that are set before it stand there only if they do something.
+    """
 
     text: str
     how: str = ""
     effects: list[Effect] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    words: tuple[str, ...] = ()
 
     def walk(self) -> Iterator[Part]:
         """Yield this part and all below it, in the order they are read."""

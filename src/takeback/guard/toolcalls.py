@@ -71,7 +71,7 @@ def classify_tool(call: Mapping[str, Any], context: Context | None = None, libra
     low = name.lower()
     if low in _SHELLS:
         return _shell(name, given, context, library)
-    part = Part(name or "a tool call without a name")
+    part = Part(name or "a tool call without a name", words=(name,) if name else ())
     if low == "apply_patch" or "*** Begin Patch" in _text(given, "input", "patch", "patchText", "command"):
         _patch(part, _text(given, "input", "patch", "patchText", "command") or _text(call, "input"), context)
     elif low in _WRITES:

@@ -18,8 +18,8 @@ FIELDS = (
 )
 HANDLERS = frozenset(
     "write make delete read brake copy dd tar rsync sed awk run shell sh env cd define xargs find container "
-    "script target code module curl "
-    "httpie api asks sql sqlite query server gitsettings packages gitconfig gitalias githooks history".split()
+    "script target code module curl httpie api asks "
+    "load sql sqlite query server create gitsettings packages gitconfig gitalias githooks history".split()
 )
 DEEDS = HANDLERS | frozenset(name.lower() for name in Deed.__members__)
 

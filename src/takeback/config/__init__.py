@@ -4,21 +4,20 @@
     $XDG_CONFIG_HOME/takeback/config.toml             the user's settings
     PROJECT/.takeback.toml                            the project's, which win
 
-Does not cover: what the settings mean (`files.settings`).
+Does not cover: what the settings mean (`files.settings`), or what is done about steps (`config.policy`).
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from takeback.errors import BadSetting, CannotRead
+from takeback.config.document import Document, read
+from takeback.errors import BadSetting
 from takeback.files.settings import FilesSettings
 from takeback.machines.cost import Prices
 
@@ -100,68 +99,43 @@ def data_dir(environ: Mapping[str, str], home: str) -> Path:
 
 def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tuple[FilesSettings, MachinesSettings]:
     machines = MachinesSettings()
-    try:
-        raw = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return settings, machines
-    except OSError as error:
-        raise CannotRead(path=os.fspath(path), why=error.strerror) from error
-    try:
-        text = raw.decode()
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise BadSetting(
-            file=os.fspath(path),
-            line=line[1] if line else "?",
-            problem=str(error),
-            nearest="mend it, or remove the line",
-        ) from None
-    except UnicodeDecodeError:
-        raise BadSetting(file=os.fspath(path), line="?", problem="not UTF-8 text", nearest="save it as UTF-8") from None
-    for section, values in document.items():
+    document = read(path)
+    for section, values in document.tables.items():
+        if section == "policy":
+            continue  # it is read where it counts, so that a mistake in it keeps nobody from undoing
         if section not in sections:
-            _unknown(path, text, section, "section", sections)
+            raise document.unknown("section", section, (*sections, "policy"))
         if not isinstance(values, dict):
-            raise BadSetting(
-                file=os.fspath(path), line=_line(text, section), problem=f"`{section}` must be a section",
-                nearest=f"write [{section}] on a line of its own",
-            )  # fmt: skip
+            nearest = f"write [{section}] on a line of its own"
+            raise document.bad(document.line(section), f"`{section}` must be a section", nearest)
         for key, value in values.items():
             if section == "checkpoint":
-                settings = _set(path, text, settings, key, value)
+                settings = _set(document, settings, key, value)
             else:
-                machines = _set_machines(path, text, machines, section, key, value)
+                machines = _set_machines(document, machines, section, key, value)
     return settings, machines
 
 
 def _set_machines(
-    path: Path, text: str, machines: MachinesSettings, section: str, key: str, value: Any
+    document: Document, machines: MachinesSettings, section: str, key: str, value: Any
 ) -> MachinesSettings:
     known = {one.name for one in fields(Prices)} if section == "prices" else {"stored", "platform", "ahead"}
     if key not in known:
-        _unknown(path, text, key, "key", known)
+        raise document.unknown("key", key, known, section)
+    line, problem = document.line(section, key), f"`{key}` cannot be {value!r}"
     if (section, key) == ("machines", "platform"):
         if value not in _PLATFORMS:
-            raise BadSetting(
-                file=os.fspath(path), line=_line(text, key), problem=f"`{key}` cannot be {value!r}",
-                nearest=f"one of {', '.join(_PLATFORMS)}",
-            )  # fmt: skip
+            raise document.bad(line, problem, f"one of {', '.join(_PLATFORMS)}")
         return replace(machines, platform=value)
     if (section, key) == ("machines", "ahead"):
         if not isinstance(value, bool):
-            raise BadSetting(
-                file=os.fspath(path), line=_line(text, key), problem=f"`{key}` cannot be {value!r}",
-                nearest="true or false",
-            )  # fmt: skip
+            raise document.bad(line, problem, "true or false")
         return replace(machines, ahead=value)
     if section == "machines":
         value = _size(value) if isinstance(value, str) else value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadSetting(
-            file=os.fspath(path), line=_line(text, key), problem=f"`{key}` cannot be {value!r}",
-            nearest="a whole number of micro-dollars" if section == "prices" else "a size such as 20G; 0 is no limit",
-        )  # fmt: skip
+        nearest = "a whole number of micro-dollars" if section == "prices" else "a size such as 20G; 0 is no limit"
+        raise document.bad(line, problem, nearest)
     if section == "prices":
         return replace(machines, prices=replace(machines.prices, **{key: value}))
     return replace(machines, stored=value)
@@ -173,16 +147,16 @@ def _size(text: str) -> int | None:
     return None if found is None else int(float(found[1]) * _UNITS[found[2]])
 
 
-def _set(path: Path, text: str, settings: FilesSettings, key: str, value: Any) -> FilesSettings:
+def _set(document: Document, settings: FilesSettings, key: str, value: Any) -> FilesSettings:
     known = {field.name for field in fields(FilesSettings)}
     if key not in known:
-        _unknown(path, text, key, "key", known)
+        raise document.unknown("key", key, known, "checkpoint")
 
     def wrong(what: str) -> BadSetting:
-        return BadSetting(
-            file=os.fspath(path), line=_line(text, key), problem=f"`{key}` must be {what}, not {value!r}",
-            nearest=f"the default is {getattr(FilesSettings(), key)!r}",
-        )  # fmt: skip
+        problem = f"`{key}` must be {what}, not {value!r}"
+        return document.bad(
+            document.line("checkpoint", key), problem, f"the default is {getattr(FilesSettings(), key)!r}"
+        )
 
     if key in _CHOICES:
         if value not in _CHOICES[key]:
@@ -198,16 +172,3 @@ def _set(path: Path, text: str, settings: FilesSettings, key: str, value: Any) -
     if key == "delete_share" and value > 1:
         raise wrong("a share from 0 to 1")
     return replace(settings, **{key: type(default)(value)})
-
-
-def _unknown(path: Path, text: str, key: str, what: str, known: Any) -> None:
-    near = difflib.get_close_matches(key, list(known), 1, 0.4)
-    hint = f"did you mean `{near[0]}`?" if near else f"known are: {', '.join(sorted(known))}"
-    raise BadSetting(file=os.fspath(path), line=_line(text, key), problem=f"unknown {what} `{key}`", nearest=hint)
-
-
-def _line(text: str, key: str) -> int | str:
-    for number, line in enumerate(text.splitlines(), 1):
-        if re.match(rf"\s*\[?\s*[\"']?{re.escape(key)}\b", line):
-            return number
-    return "?"

@@ -1,0 +1,1 @@
+"""Settings: how they are read, and what follows from two files."""
