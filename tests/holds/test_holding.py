@@ -159,12 +159,11 @@ def test_a_changed_policy_makes_it_stale(counted: Asker, where: str) -> None:
     elif where == "user":
         (config / "config.toml").write_text("[holds]\nexpire = '2d'\n[checkpoint]\nkeep = 5\n")
         assert counted.answer("git push").told is Told.WAITING  # type: ignore[union-attr]
-        (config / "config.toml").unlink()
-        (config / "rules" / "own.rules").write_text("")
+        (config / "config.toml").write_text("[policy]\nstate = 'ask'\n")
     else:
         counted.project.write(".takeback.toml", "[checkpoint]\nkeep = 7\n")
         assert counted.answer("git push").told is Told.WAITING  # type: ignore[union-attr]
-        (config / "rules" / "own.rules").write_text("# mine\n")
+        counted.project.write(".takeback.toml", "[policy]\nstate = 'ask'\n")
     with pytest.raises(HoldStale, match="the policy changed"):
         approve(counted, "h1")
 

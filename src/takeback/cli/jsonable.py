@@ -85,8 +85,26 @@ def event(item: model.Event) -> dict[str, Any]:
         "after": item.after,
         "targets": list(item.targets),
         "text": plain(redacted(item.text)),
-        "data": plain(without_secrets(item.data)),
+        "data": plain(without_secrets(_data(item))),
     }
+
+
+def _data(item: model.Event) -> dict[str, Any]:
+    """Return an event's data; of the words of its command that may be paths, those that its shown text still has.
+
+    Alone a word has no place by which a secret is known.
+    """
+    if not item.data.get("named"):
+        return item.data
+    shown = redacted(item.text)
+    named = [one for one in item.data["named"] if redacted(_text(one)) == _text(one)]
+    if shown:
+        named = [one for one in named if all(part in shown for part in _text(one).split("/"))]
+    return {**item.data, "named": named}
+
+
+def _text(path: bytes | str) -> str:
+    return path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
 
 
 def utc(at_ns: int) -> str:

@@ -52,6 +52,8 @@ def lines(status: model.Status, now_ns: int) -> list[str]:
     result.append(f"undo      {shown(status.undo) or 'nothing to undo'}")
     if status.redo:
         result.append(f"redo      {shown(status.redo)}")
+    if status.holds:
+        result.append(f"holds     {draw.number(len(status.holds), 'action')} for a person: takeback holds")
     if status.steps:
         result.append("steps")
         for step in status.steps:
@@ -94,4 +96,5 @@ _FIELDS = (
     "disk_bytes",
     "paused_until_ns",
     "notes",
+    "holds",
 )
