@@ -80,6 +80,9 @@ def _say(face: Face, result: StepResult) -> None:
     """Say how it went on stderr: stdout belongs to the command that ran."""
     for id in result.escapes:
         face.note(f"An earlier step changed more than was expected of it: `takeback show {id}`")
+    if result.hold:
+        face.note(f"{result.id}: ran once, when {result.hold} was approved, exit code {result.exit}; nothing ran now")
+        return
     if not result.id:
         face.note("takeback is paused: the step was not recorded")
         return
@@ -106,5 +109,5 @@ def _ask(judged: Judged) -> bool:
 _FIELDS = {
     **{name: name for name in ("id", "before", "after", "exit", "timed_out", "changed", "ms", "undo_with")},
     **{"class": "cls", "reason": "reason", "checkpoint": "checkpoint", "covers": "covers", "checks": "checks"},
-    **{name: name for name in ("rolled_back", "not_rolled_back", "escapes")},
+    **{name: name for name in ("rolled_back", "not_rolled_back", "escapes", "hold")},
 }
