@@ -10,7 +10,7 @@
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
-    │   ├── OtherKeeper
+    │   ├── OtherKeeper  NotAPerson  WrongToken  HoldNotWaiting  HoldStale
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
@@ -428,6 +428,32 @@ class OtherKeeper(Refused):
     kind = "other-keeper"
     message = "takeback {theirs} keeps {count} running sandboxes of this data directory; this is takeback {ours}"
     hint = "delete or stop those with that version first, or set TAKEBACK_HOME to another place"
+
+
+class NotAPerson(Refused):
+    kind = "not-a-person"
+    http_status = 403
+    message = "only a person may do this: {why}"
+    hint = "a person does it in a terminal of their own; a hold also with --token, which the notification command gets"
+
+
+class WrongToken(Refused):
+    kind = "wrong-token"
+    http_status = 403
+    message = "this token approves nothing: {why}"
+    hint = "each token is for one hold and works once; in a terminal of your own none is needed"
+
+
+class HoldNotWaiting(Refused):
+    kind = "hold-not-waiting"
+    message = "{id} does not wait: {state}"
+    hint = "`takeback holds --all` shows what became of it; nothing was run now"
+
+
+class HoldStale(Refused):
+    kind = "hold-stale"
+    message = "{id} is not what was asked for any more: {changed}"
+    hint = "nothing was run; have the agent ask again and look at the new hold"
 
 
 class Unable(TakebackError, group=True):

@@ -5,8 +5,9 @@ Does not cover: classes (`guard`), or what is done about them.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from takeback.config import config_dir, data_dir, levels, trust
@@ -82,6 +83,21 @@ def policy(root: str | bytes | None = None) -> Policy:
     Never raises for what is in the files: what cannot be read is in the notes, and makes nothing looser.
     """
     return read_policies(root).policy
+
+
+def fingerprint(root: str | bytes) -> str:
+    """Return a hash of all that decides about a step: the policy in force, and the user's own rules.
+
+    Whom to tell of a hold does not count.
+    """
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    said = hashlib.sha256(repr(replace(policy(root), notify="")).encode("utf-8", "surrogateescape"))
+    for path in sorted((config_dir(os.environ, home) / "rules").glob("*.rules")):
+        try:
+            said.update(path.name.encode("utf-8", "surrogateescape") + path.read_bytes())
+        except OSError:
+            said.update(b"cannot be read")
+    return said.hexdigest()
 
 
 def read_policies(root: str | bytes | None = None) -> Policies:

@@ -188,6 +188,8 @@ class StepResult:
     `checkpoint` is the kind that was taken, None for a step that only reads; `covers` is `project` when the step
     reached further. `rolled_back` is the undo that took a failed step back, `not_rolled_back` why that could not be.
     `escapes` are steps recorded on the way: what earlier ones had changed beyond their class.
+    `hold` is the approved hold whose run this is the result of: nothing ran now.
+    `tail` is the end of its output, "" when it had the terminal to itself.
     """
 
     id: str
@@ -206,6 +208,8 @@ class StepResult:
     rolled_back: str = ""
     not_rolled_back: str = ""
     escapes: tuple[str, ...] = ()
+    hold: str = ""
+    tail: str = ""
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,7 @@ class Status:
     disk_bytes: int
     paused_until_ns: int = 0
     notes: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()  # ids of those that wait for a person
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def test_run_takes_several_words_as_they_are(repo: Project) -> None:
 def test_run_keeps_the_output_of_the_step_out_of_the_json(repo: Project) -> None:
     said = repo.tb("run", "--", "echo to-stdout; echo to-stderr >&2")
     fields = "schema id before after exit timed_out changed ms undo_with class reason checkpoint covers checks"
-    assert set(said.json) == {*fields.split(), "rolled_back", "not_rolled_back", "escapes"}
+    assert set(said.json) == {*fields.split(), "rolled_back", "not_rolled_back", "escapes", "hold"}
     assert said.out.count(b"\n") == 1
     assert {b"to-stdout", b"to-stderr"} <= set(said.err.splitlines())
 
@@ -343,7 +343,7 @@ def test_status_is_what_takeback_alone_says(done: Project) -> None:
     said = done.tb("--json", as_json=False)
     fields = {
         "schema", "protected", "why", "root", "last_checkpoint", "last_checkpoint_ns", "steps", "undo", "redo",
-        "disk_bytes", "paused_until_ns", "notes",
+        "disk_bytes", "paused_until_ns", "notes", "holds",
     }  # fmt: skip
     assert set(json.loads(said.out)) == fields
 

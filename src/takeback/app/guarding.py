@@ -9,12 +9,13 @@ Does not cover: what a class means (`guard`), who approves what is held (`holdin
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from takeback import guard, judge
-from takeback.app import raised
+from takeback.app import holding, raised
 from takeback.app.finding import here
 from takeback.app.stepping import Stepping
 from takeback.errors import StepDenied, StepHeld, TakebackError
@@ -22,8 +23,11 @@ from takeback.files import history, steps
 from takeback.files import undo as undos
 from takeback.guard import Verdict, What
 from takeback.guard.policy import Act, Decision
+from takeback.holds.agents import MARK
+from takeback.holds.model import Request, Told
 from takeback.host import command
 from takeback.model import Check, CheckpointResult, Kind, StepResult
+from takeback.redact import redacted
 from takeback.timeline.fold import Scope
 
 
@@ -94,7 +98,11 @@ class Guarding(Stepping):
         judged = self.judge(argv, shell_source=shell_source, attended=attended)
         checks = [self.judge((), shell_source=check, attended=attended) for check in verify]
         heaviest = max([judged, *checks], key=lambda one: one.decision.act.strictness)
-        self._let(heaviest, ask)
+        cwd = here()
+        request = replace(_request(argv, shell_source, verify), cwd=os.fsdecode(cwd), session=session, task=task)
+        told = self._let(heaviest, ask, request, stdout_fd)
+        if told is not None:
+            return told
         text = message or (shell_source if shell_source is not None else " ".join(argv))
         if self._paused_until():
             return self._unrecorded(argv, shell_source, timeout, stdout_fd)
@@ -102,7 +110,6 @@ class Guarding(Stepping):
         if state is not None and (kind is not None or state):
             kind = Kind.STATE if state else Kind.FILES
         started = time.monotonic()
-        cwd = here()
         named = steps.named_paths(argv, shell_source, os.path.realpath(cwd), self.root)
         keep_history = any(one.reaches_history for one in [judged, *checks])
         step = self._begin_of(kind, text, session, task, named, judged.about(), keep_history=keep_history)
@@ -110,7 +117,9 @@ class Guarding(Stepping):
         done: list[Check] = []
         ran = command.Ran(130, b"", False)
         try:
-            ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=self._tail())
+            ran = command.run_or_say(
+                words, cwd=cwd, env=_marked(step.id), timeout=timeout, stdout_fd=stdout_fd, keep=self._tail()
+            )
             for check in verify if ran.exit == 0 else ():
                 done.append(self._check(check, cwd, timeout))
                 if done[-1].exit != 0:
@@ -133,16 +142,38 @@ class Guarding(Stepping):
             result = self._roll_back(result, session, task)
         return replace(result, ms=(time.monotonic() - started) * 1000)
 
-    def _let(self, judged: Judged, ask: Callable[[Judged], bool] | None) -> None:
+    def _let(
+        self, judged: Judged, ask: Callable[[Judged], bool] | None, request: Request, stdout_fd: int
+    ) -> StepResult | None:
+        """Let a step pass (None), raise, or return the result of the run a person has approved: nothing runs again."""
         decision = judged.decision
         if decision.act is Act.ASK and ask is not None and ask(judged):
-            return
+            return None
         if decision.act is Act.ASK:
             raise StepDenied(why=decision.why, next="it was not agreed to")
         if decision.act is Act.DENY:
             raise StepDenied(why=decision.why, next=f"the policy says so: {decision.rule}")
         if decision.act in (Act.HOLD, Act.COPY):
-            raise StepHeld(why=decision.why, id="")
+            return self._held(judged, request, stdout_fd)
+        return None
+
+    def _held(self, judged: Judged, request: Request, stdout_fd: int) -> StepResult:
+        told = holding.answer(self, request)
+        if told is None:
+            whole = judged if request.source is None else self.judge((), shell_source=request.source)
+            made = holding.hold(self, request, whole.verdict, judged.decision)
+            raise StepHeld(why=judged.decision.why, id=made.id)
+        one = told.hold
+        if told.told is Told.DENIED:
+            raise StepDenied(why=judged.decision.why, next=told.text)
+        if told.told is not Told.DONE:
+            why = judged.decision.why if told.told is Told.WAITING else holding.in_words(one)
+            raise StepHeld(why=why, id=one.id)
+        os.write(stdout_fd, redacted(one.tail).encode("utf-8", "surrogateescape"))
+        return StepResult(
+            id=one.step, before="", after="", exit=one.exit or 0, timed_out=False, changed=0, ms=0,
+            undo_with=f"takeback undo {one.step}", cls=one.cls, reason=one.reason or "", hold=one.id,
+        )  # fmt: skip
 
     def _begin_of(
         self,
@@ -199,7 +230,7 @@ class Guarding(Stepping):
         """Run a check; what it writes goes to stderr, since stdout is the step's."""
         began = time.monotonic()
         words = ["/bin/sh", "-c", source]
-        ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=2, keep=self._tail())
+        ran = command.run_or_say(words, cwd=cwd, env=_marked("check"), timeout=timeout, stdout_fd=2, keep=self._tail())
         return Check(source, ran.exit, round(time.monotonic() - began, 3))
 
     def _unrecorded(
@@ -221,6 +252,19 @@ class Guarding(Stepping):
         except TakebackError as error:
             return replace(result, not_rolled_back=str(error))
         return replace(result, rolled_back=undone.id, undo_with=undone.undo_with)
+
+
+def _request(argv: Sequence[str], shell_source: str | None, verify: Sequence[str]) -> Request:
+    """Return what is held of a step: with checks, they are held behind it, so that an approval runs all of it."""
+    if not verify:
+        return Request("", source=shell_source, argv=None if shell_source is not None else tuple(argv))
+    step = f"({shell_source}\n)" if shell_source is not None else shlex.join(argv)
+    return Request("", source=" && ".join((step, *(f"({check}\n)" for check in verify))))
+
+
+def _marked(step: str) -> dict[str, str]:
+    """The environment of a step: what is only for people is refused to whatever runs in it."""
+    return {**os.environ, MARK: step}
 
 
 def _weight(kind: Kind | None) -> int:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from takeback import config as configs
 from takeback.app.finding import with_checkpoint
 from takeback.app.guarding import Guarding
 from takeback.app.opened import PAUSE
+from takeback.app.person import require_no_agent
 from takeback.errors import HomeDirectory, NoProject, NothingToDo, UsageError
 from takeback.files import checkpoint as checkpoints
 from takeback.files import reserve, views
@@ -171,9 +173,12 @@ class Project(Guarding):
         return newest.id if newest else None
 
     def status(self) -> Status:
-        """Return whether the project is protected, its last steps, what undo would take back, and disk used."""
+        """Return whether the project is protected, its last steps, what undo would take back, holds, and disk used."""
+        from takeback.app import holding
+
         self._sync()
-        return views.status(self._w, self._store, fold(self._store.events()), self._paused_until())
+        status = views.status(self._w, self._store, fold(self._store.events()), self._paused_until())
+        return replace(status, holds=tuple(one.id for one in holding.list(self)))
 
     # -- housekeeping ----------------------------------------------------------------------------------------------
 
@@ -185,8 +190,14 @@ class Project(Guarding):
         max_bytes: int | None = None,
         dry_run: bool = False,
     ) -> GcResult:
-        """Remove old checkpoints and what only they held; the newest stay, and those a step can be undone with."""
+        """Remove old checkpoints and what only they held; the newest stay, and those a step can be undone with.
+
+        Raises NotAPerson in a step of an agent.
+        """
         from takeback.files import gc
+
+        if not dry_run:
+            require_no_agent()
 
         data = self._w.project.path.parents[1]
         if not dry_run and reserve.needed(data):
@@ -214,7 +225,8 @@ class Project(Guarding):
         return doctor.examine(self._w, self._recorder, rebuilt=rebuilt, fix=fix)
 
     def pause(self, seconds: float | None = None) -> None:
-        """Stop taking checkpoints for a while, or until `resume`."""
+        """Stop taking checkpoints for a while, or until `resume`. Raises NotAPerson in a step of an agent."""
+        require_no_agent()
         until = 2**63 - 1 if seconds is None else time.time_ns() + int(seconds * 1e9)
         self._store.set_meta(PAUSE, str(until))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from takeback.app.finding import here
@@ -53,21 +53,28 @@ class Stepping(Opened):
         timeout: float | None = None,
         state: bool = True,
         stdout_fd: int = 1,
+        cwd: str | bytes | None = None,
+        terminal: bool = True,
+        starting: Callable[[], None] | None = None,
     ) -> StepResult:
-        """Run a command as one step, in the current directory, and record it.
+        """Run a command as one step, in `cwd` (the current directory when None), and record it.
 
+        `terminal`: it gets the terminal itself where there is one, and then no end of its output is kept.
+        `starting` is called when all is saved, right before it starts.
         `timeout` in seconds; a command that cannot be started ends with 127 or 126, as in a shell.
         """
         started = time.monotonic()
-        cwd = here()
+        cwd = os.fsencode(cwd) if cwd is not None else here()
         text = message or (shell_source if shell_source is not None else " ".join(argv))
         named = steps.named_paths(argv, shell_source, os.path.realpath(cwd), self.root)
         step = self._begin(text, session, task, named, state)
         words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
         ran = command.Ran(1, b"", False)
         try:
+            if starting is not None:
+                starting()
             keep = self._w.settings.output_tail
-            ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep)
+            ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep, terminal=terminal)
         finally:
             tail = ran.tail.decode("utf-8", "replace")
             after, changed = self._finish(step, state, {"exit": ran.exit, "tail": tail, "timed_out": ran.timed_out})
@@ -80,6 +87,7 @@ class Stepping(Opened):
             changed=changed,
             ms=(time.monotonic() - started) * 1000,
             undo_with=f"takeback undo {step.id}",
+            tail=tail,
         )
 
     def mark_prompt(self, text: str = "", *, session: str | None = None, task: str | None = None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from takeback import config, judge
 from takeback.app.finding import here, place_of
+from takeback.app.person import require_no_agent
 from takeback.config import levels, trust
 from takeback.config.levels import Loosened
 from takeback.errors import NothingToDo, TakebackError, UsageError
@@ -80,6 +81,7 @@ def findings(path: str | None = None) -> list[Finding]:
 
 
 def _require_person() -> None:
-    """Refuse unless a person is at a terminal."""
+    """Refuse unless a person is at a terminal, and no agent started this. Raises UsageError, NotAPerson."""
+    require_no_agent()
     if not os.isatty(0):
         raise UsageError(detail="only a person at a terminal can trust a policy")

@@ -12,7 +12,7 @@ from datetime import datetime
 import click
 
 from takeback import model
-from takeback.cli.output import printable
+from takeback.cli.output import printable, shown
 from takeback.cli.values import format_age, format_size
 
 # More paths than this are counted, not listed, without --verbose; conflicts are always all named.
@@ -40,11 +40,11 @@ _SIGNS = {
 
 def preview(result: model.RestoreResult, *, doing: str, verbose: bool) -> list[str]:
     """Return what is taken back: its age and text, the paths, the counts, and all that stays as it is."""
-    about = f": {printable(result.title)}" if result.title else ""
+    about = f": {shown(result.title)}" if result.title else ""
     lines = [f"{doing} {' '.join(result.targets)} ({format_age(result.age_s)}){about}"]
     width = max((len(action.verb) for action in result.restored), default=0)
-    shown = [f"  {action.verb:<{width}}  {_path(action)}" for action in result.restored]
-    lines += _capped(shown, verbose)
+    paths = [f"  {action.verb:<{width}}  {_path(action)}" for action in result.restored]
+    lines += _capped(paths, verbose)
     if result.restored:
         lines.append(f"  {counts(result.restored)}")
     elif not result.conflicts:
@@ -52,8 +52,8 @@ def preview(result: model.RestoreResult, *, doing: str, verbose: bool) -> list[s
     lines += _section("Conflicts, left as they are:", (_not_covered(item) for item in result.conflicts), True)
     lines += _section("Shared with other steps, left (--shared takes them):", map(printable, result.shared), verbose)
     lines += _section("Not covered by the checkpoint:", map(_not_covered, result.not_covered), verbose)
-    lines += _section("Cannot be taken back:", map(printable, result.not_undone), True)
-    lines += [f"Note: {printable(note)}" for note in result.notes]
+    lines += _section("Cannot be taken back:", map(shown, result.not_undone), True)
+    lines += [f"Note: {shown(note)}" for note in result.notes]
     if not result.exact:
         lines.append("Not exact: the tree differs from the checkpoint in what is named above.")
     return lines
@@ -97,8 +97,8 @@ def event_text(event: model.Event) -> str:
     """Return what an event was, for a log: what it did to which other event, and the text it was given."""
     done = " ".join((event.kind.value, *event.targets))
     if event.targets:
-        return f"{done}: {printable(event.text)}" if event.text else done
-    return printable(event.text) or done
+        return f"{done}: {shown(event.text)}" if event.text else done
+    return shown(event.text) or done
 
 
 def event_lines(event: model.Event, now_ns: int) -> list[str]:
@@ -106,7 +106,7 @@ def event_lines(event: model.Event, now_ns: int) -> list[str]:
     when = datetime.fromtimestamp(event.at_ns / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
     rows = [
         ("when", f"{when} ({format_age((now_ns - event.at_ns) / 1e9)})"),
-        ("text", printable(event.text)),
+        ("text", shown(event.text)),
         ("session", printable(event.session or "")),
         ("task", printable(event.task or "")),
         ("before", event.before or ""),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from takeback.cli import jsonable, options
-from takeback.cli.output import Face, printable
+from takeback.cli.output import Face, shown
 from takeback.errors import UsageError
 
 # Exit codes by class: none, files, state, machine, outside.
@@ -50,10 +50,10 @@ def command(face: Face, words: tuple[str, ...], tool_call: str | None) -> int:
         verdict = guard.classify(words[0], context, library)
     else:
         verdict = guard.classify_argv(words, context, library)
-    face.answer(jsonable.document(**verdict.as_dict()))
+    face.answer(jsonable.redacted_document(**verdict.as_dict()))
     if not face.json:
         for line in explain.lines(verdict):
-            face.data(printable(line))
+            face.data(shown(line))
     return _CODES[verdict.cls]
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from takeback import model
+from takeback.redact import redacted
 
 SCHEMA = 1
 _DELETES = ("delete", "rmdir")
@@ -21,6 +22,24 @@ _DELETES = ("delete", "rmdir")
 def document(**fields: Any) -> dict[str, Any]:
     """Return one JSON document: `schema` first, then `fields` made plain."""
     return {"schema": SCHEMA, **{name: plain(value) for name, value in fields.items()}}
+
+
+def redacted_document(**fields: Any) -> dict[str, Any]:
+    """Return one JSON document in which the secrets of every text are blanked; paths stay exact."""
+    return document(**{name: without_secrets(value) for name, value in fields.items()})
+
+
+def without_secrets(value: Any) -> Any:
+    """Return `value` with the secrets in its texts blanked; what holds no texts of its own stays as it is."""
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return redacted(value)
+    if isinstance(value, model.Checkpoint):
+        return dataclasses.replace(value, text=redacted(value.text))
+    if isinstance(value, dict):
+        return {name: without_secrets(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [without_secrets(item) for item in value]
+    return value
 
 
 def named_bytes(name: str, value: bytes) -> dict[str, str]:
@@ -65,9 +84,27 @@ def event(item: model.Event) -> dict[str, Any]:
         "before": item.before,
         "after": item.after,
         "targets": list(item.targets),
-        "text": plain(item.text),
-        "data": plain(item.data),
+        "text": plain(redacted(item.text)),
+        "data": plain(without_secrets(_data(item))),
     }
+
+
+def _data(item: model.Event) -> dict[str, Any]:
+    """Return an event's data; of the words of its command that may be paths, those that its shown text still has.
+
+    Alone a word has no place by which a secret is known.
+    """
+    if not item.data.get("named"):
+        return item.data
+    shown = redacted(item.text)
+    named = [one for one in item.data["named"] if redacted(_text(one)) == _text(one)]
+    if shown:
+        named = [one for one in named if all(part in shown for part in _text(one).split("/"))]
+    return {**item.data, "named": named}
+
+
+def _text(path: bytes | str) -> str:
+    return path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
 
 
 def utc(at_ns: int) -> str:
@@ -100,8 +137,8 @@ def restore(result: model.RestoreResult) -> dict[str, Any]:
         conflicts=result.conflicts,
         shared=result.shared,
         not_covered=result.not_covered,
-        not_undone=result.not_undone,
-        notes=result.notes,
+        not_undone=without_secrets(result.not_undone),
+        notes=without_secrets(result.notes),
         exact=result.exact,
         checkpoint=result.checkpoint,
         undo_with=result.undo_with,

@@ -18,6 +18,7 @@ import click
 from takeback.cli import jsonable
 from takeback.errors import TakebackError
 from takeback.model import RestoreResult
+from takeback.redact import redacted
 
 
 @dataclass
@@ -88,6 +89,11 @@ def printable(text: str | bytes) -> str:
     return "".join(_escape(char) for char in text)
 
 
+def shown(text: str) -> str:
+    """Return what a command is, said or may say, for people: secrets blanked, on one line, printable."""
+    return printable(redacted(text))
+
+
 def _escape(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:
@@ -99,6 +105,7 @@ def _escape(char: str) -> str:
 
 def show_error(kind: str, message: str, hint: str, *, as_json: bool) -> None:
     """Write an error where the caller looks for it: JSON on stdout, or `Error:` and `Hint:` on stderr."""
+    message, hint = redacted(message), redacted(hint)
     if as_json:
         emit(jsonable.document(error={"kind": kind, "message": message, "hint": hint}))
         return
@@ -113,12 +120,13 @@ def show_known_error(error: TakebackError, face: Face) -> None:
     if face.json and isinstance(result, RestoreResult):
         # Nothing was written; what stands in the way is in the same place as in a result.
         document = jsonable.restore(dataclasses.replace(result, restored=()))
-        emit({**document, "error": {"kind": error.kind, "message": str(error), "hint": error.hint_text}})
+        message, hint = redacted(str(error)), redacted(error.hint_text)
+        emit({**document, "error": {"kind": error.kind, "message": message, "hint": hint}})
     else:
         show_error(error.kind, str(error), error.hint_text, as_json=face.json)
     cause = error.__cause__
     while face.verbose and not face.json and cause is not None:
-        to_stderr(f"Caused by: {type(cause).__name__}: {_lines(str(cause))}")
+        to_stderr(f"Caused by: {type(cause).__name__}: {_lines(redacted(str(cause)))}")
         cause = cause.__cause__
 
 

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
 
 from takeback._version import VERSION
 from takeback.cli.output import printable
-
-_SECRETS = (
-    # user:password@ in a URL
-    (re.compile(r"(?<=://)[^/\s@]+@"), "***@"),
-    (re.compile(r"(?i)\b(authorization:?\s*)(basic|bearer)?\s*\S+"), r"\1***"),
-    (re.compile(r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*\s*[=:]\s*)\S+"), r"\1***"),
-    # The prefixes that makers of keys publish so that scanners can find them.
-    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abps]|npm|pypi|hf)[-_][\w-]{8,}"), "***"),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}"), "***"),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "***"),
-)
+from takeback.redact import redacted
 
 
 def text(error: BaseException, argv: Sequence[str]) -> str:
@@ -68,9 +56,7 @@ def scrubbed(text: str) -> str:
     home = os.path.expanduser("~")
     if len(home) > 1:
         text = text.replace(home, "~")
-    for pattern, blank in _SECRETS:
-        text = pattern.sub(blank, text)
-    return text
+    return redacted(text)
 
 
 def _version(package: str) -> str:

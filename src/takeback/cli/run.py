@@ -10,6 +10,7 @@ from takeback.cli import draw, jsonable, options
 from takeback.cli.output import Face, printable
 from takeback.cli.values import format_span
 from takeback.cli.values import timeout as as_timeout
+from takeback.errors import NotAPerson
 
 if TYPE_CHECKING:
     from takeback.app.guarding import Judged
@@ -67,7 +68,7 @@ def command(
             timeout=timeout,
             state=False if no_state else None,
             rollback=not no_rollback,
-            ask=_ask if face.at_terminal else None,
+            ask=_ask if face.at_terminal and _is_person() else None,
             stdout_fd=_STDERR if face.json else _STDOUT,
         )
     face.answer(jsonable.document(**{json: getattr(result, name) for json, name in _FIELDS.items()}))
@@ -80,6 +81,9 @@ def _say(face: Face, result: StepResult) -> None:
     """Say how it went on stderr: stdout belongs to the command that ran."""
     for id in result.escapes:
         face.note(f"An earlier step changed more than was expected of it: `takeback show {id}`")
+    if result.hold:
+        face.note(f"{result.id}: ran once, when {result.hold} was approved, exit code {result.exit}; nothing ran now")
+        return
     if not result.id:
         face.note("takeback is paused: the step was not recorded")
         return
@@ -98,6 +102,16 @@ def _say(face: Face, result: StepResult) -> None:
         face.note(f"Take this back with: {result.undo_with}")
 
 
+def _is_person() -> bool:
+    from takeback.app.person import require_no_agent
+
+    try:
+        require_no_agent()
+    except NotAPerson:
+        return False
+    return True
+
+
 def _ask(judged: Judged) -> bool:
     click.echo(f"No checkpoint covers this: {printable(judged.decision.why)}.", err=True)
     return click.confirm("Run it?", err=True)
@@ -106,5 +120,5 @@ def _ask(judged: Judged) -> bool:
 _FIELDS = {
     **{name: name for name in ("id", "before", "after", "exit", "timed_out", "changed", "ms", "undo_with")},
     **{"class": "cls", "reason": "reason", "checkpoint": "checkpoint", "covers": "covers", "checks": "checks"},
-    **{name: name for name in ("rolled_back", "not_rolled_back", "escapes")},
+    **{name: name for name in ("rolled_back", "not_rolled_back", "escapes", "hold")},
 }

@@ -25,7 +25,7 @@ def command(face: Face, id: str) -> int:
     """Show one event: a step with what it changed, a checkpoint with what is new in it."""
     with options.opened(face) as project:
         event, checkpoint, changes = project.show(id)
-    face.answer(jsonable.document(event=event, checkpoint=checkpoint, changes=changes))
+    face.answer(jsonable.redacted_document(event=event, checkpoint=checkpoint, changes=changes))
     if face.json:
         return 0
     for line in draw.event_lines(event, time.time_ns()):

@@ -8,7 +8,7 @@ import click
 
 from takeback import model
 from takeback.cli import draw, jsonable, options
-from takeback.cli.output import Face, printable
+from takeback.cli.output import Face, printable, shown
 from takeback.cli.values import format_age, format_size, format_span
 from takeback.errors import HomeDirectory, NoProject, TakebackError
 
@@ -32,7 +32,7 @@ def command(face: Face) -> int:
         if face.project is not None:
             raise
         return _unprotected(face, error)
-    face.answer(jsonable.document(**{name: getattr(status, name) for name in _FIELDS}))
+    face.answer(jsonable.redacted_document(**{name: getattr(status, name) for name in _FIELDS}))
     if not face.json:
         for line in lines(status, time.time_ns()):
             face.data(line)
@@ -49,15 +49,17 @@ def lines(status: model.Status, now_ns: int) -> list[str]:
     if status.paused_until_ns > now_ns:
         result.append(f"paused    {_until(status.paused_until_ns, now_ns)}; go on with: takeback resume")
     result.append(f"disk      {format_size(status.disk_bytes)}")
-    result.append(f"undo      {printable(status.undo) or 'nothing to undo'}")
+    result.append(f"undo      {shown(status.undo) or 'nothing to undo'}")
     if status.redo:
-        result.append(f"redo      {printable(status.redo)}")
+        result.append(f"redo      {shown(status.redo)}")
+    if status.holds:
+        result.append(f"holds     {draw.number(len(status.holds), 'action')} for a person: takeback holds")
     if status.steps:
         result.append("steps")
         for step in status.steps:
             age = format_age((now_ns - step.at_ns) / 1e9)
             result.append(f"  {step.id:<5} {age:<12} {draw.event_text(step)}")
-    result += [f"Note: {printable(note)}" for note in status.notes]
+    result += [f"Note: {shown(note)}" for note in status.notes]
     return result
 
 
@@ -94,4 +96,5 @@ _FIELDS = (
     "disk_bytes",
     "paused_until_ns",
     "notes",
+    "holds",
 )

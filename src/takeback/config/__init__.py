@@ -16,13 +16,15 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from takeback.config import holds
 from takeback.config.document import Document, read
+from takeback.config.holds import HoldsSettings
 from takeback.errors import BadSetting
 from takeback.files.settings import FilesSettings
 from takeback.machines.cost import Prices
 
 _SECTIONS = ("checkpoint",)
-_USER_SECTIONS = ("checkpoint", "machines", "prices")  # sandboxes belong to a user, not to a project
+_USER_SECTIONS = ("checkpoint", "machines", "prices", "holds")  # these belong to a user, not to a project
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _PLATFORMS = ("systrap", "ptrace", "kvm")
 _SIZES = {"max_size", "max_file", "tree_bytes"}
@@ -51,6 +53,7 @@ class Config:
     settings_file: Path
     files: FilesSettings
     machines: MachinesSettings = field(default_factory=MachinesSettings)
+    holds: HoldsSettings = field(default_factory=HoldsSettings)
 
 
 def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
@@ -64,7 +67,7 @@ def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
     if root is not None:
         settings, _ = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings, _SECTIONS)
     machines = _of_environment(environ, machines)
-    return Config(data_dir(environ, home), os.fsencode(home), user, settings, machines)
+    return Config(data_dir(environ, home), os.fsencode(home), user, settings, machines, holds.of(read(user)))
 
 
 def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> MachinesSettings:
@@ -108,7 +111,7 @@ def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tup
         if not isinstance(values, dict):
             nearest = f"write [{section}] on a line of its own"
             raise document.bad(document.line(section), f"`{section}` must be a section", nearest)
-        for key, value in values.items():
+        for key, value in values.items() if section != "holds" else ():
             if section == "checkpoint":
                 settings = _set(document, settings, key, value)
             else:

@@ -7,6 +7,7 @@ DATA/projects/KEY/project.json   identity and places of the project
                   lock           taken for ids, refs and the timeline
                   store.git      the private bare repository
                   timeline.sqlite
+                  holds/         what waits for a person (`takeback.holds`)
                   worktrees/KEY/ lock, cursor, files.index, state.sqlite, journal.json
 ```
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from takeback.guard import brake
 from takeback.guard.command import simple
 from takeback.guard.context import Context
 from takeback.guard.model import Class, Effect, Part, Verdict, What, verdict
@@ -35,4 +36,9 @@ def _read(text: str, context: Context | None, library: Library | None, read: Cal
     except RecursionError:
         # What is nested so deeply was not written to be read.
         top.effects.append(Effect(Class.OUTSIDE, What.CODE, "nested too deeply to be read"))
+    found = verdict(top)
+    held = brake.said(text, found)
+    if held is None:
+        return found
+    top.effects.append(held)
     return verdict(top)

@@ -49,7 +49,9 @@ def module(step: Step) -> None:
     """`python -m NAME`: a program of that name."""
     name = (step.parsed.values("-m") or [""])[0]
     short = name.partition(".")[0] if name.partition(".")[0] in ("twine", "pytest", "pip", "mypy", "IPython") else name
-    if short in _MODULES:
+    if short == "takeback" or name.startswith("takeback."):
+        step.run(["takeback", *step.operands])
+    elif short in _MODULES:
         name = f"python-m-{short}"
         step.run([name if name in step.walk.library else short, *step.operands])
     else:

@@ -109,7 +109,9 @@ def dispatch(walk: Walk, words: list[str], *, plain: bool = False) -> None:
             from takeback.guard.scripts import script
 
             script(walk, name, words[1:])
-            return
+            if posixpath.basename(name) not in ("takeback", "tb"):
+                return
+            found = "takeback"  # what lies there may be it, or anything: both count
         name = found
         walk.part.words = (name, *words[1:])
     entry = walk.library.get(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 
+from takeback.guard import places
 from takeback.guard.command import Handler, Step
 from takeback.guard.model import Class, Deed, Effect, What
 
@@ -41,6 +42,14 @@ def brake(step: Step) -> None:
     step.walk.add(Effect(Class.FILES, What.BRAKE, f"{step.label} is for people: it loosens what holds agents back"))
 
 
+def guarded(step: Step, *selectors: str) -> None:
+    """Paths that are changed: told only where they hold agents back, since the class comes of something else."""
+    for path in step.select(*selectors):
+        for effect in places.touch(path, step.cwd, step.walk.context, delete=True):
+            if effect.what is What.BRAKE:
+                step.walk.add(effect)
+
+
 def packages(step: Step) -> None:
     """Packages of Python: in the project's virtual environment, or this machine's."""
     if step.walk.elevated or step.walk.context.venv is False:
@@ -66,6 +75,7 @@ _HERE: dict[str, Handler] = {
     "delete": delete,
     "read": read,
     "brake": brake,
+    "guarded": guarded,
     "packages": packages,
 }
 _MODULES = {name: module for module, names in _ELSEWHERE.items() for name in names.split()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from takeback.guard.model import Class, Effect, Part, Verdict
+from takeback.redact import redacted
 
 _SPAN = 100
 
@@ -51,7 +52,7 @@ def _told(effects: list[Effect]) -> list[Effect]:
 
 
 def _title(part: Part) -> str:
-    text = " ⏎ ".join(part.text.strip().splitlines())
+    text = " ⏎ ".join(redacted(part.text).strip().splitlines())  # before it is cut: half a key has no shape
     if len(text) > _SPAN:
         text = text[: _SPAN - 1] + "…"
     return f"{part.how}: {text}" if part.how and text else part.how or text

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 
+from takeback.guard import brake
 from takeback.guard.context import Context
 from takeback.guard.later import pattern
 from takeback.guard.model import Class, Effect, Reason, What
@@ -15,13 +16,6 @@ from takeback.guard.words import UNKNOWN, shown
 _NOWHERE = pattern(r"-|/dev/(null|stdout|stderr|stdin|tty|zero|fd/\d+)|&\d+")
 _SOCKET = pattern(r"/dev/(tcp|udp)/([^/]*)")
 _TEMPORARY = pattern(r"(/private)?(/tmp|/var/tmp|/dev/shm|/var/folders)/.*[^/]")
-_BRAKE_INSIDE = pattern(
-    r"(^|/)(\.takeback\.toml|\.claude/(settings[^/]*\.json|hooks(/.*)?)|\.codex/(config\.toml|hooks(\.json|/.*)?)"
-    r"|\.gemini/settings\.json|opencode\.jsonc?|\.opencode/plugins?(/.*)?|\.config/opencode/.*|\.claude\.json"
-    r"|\.mcp\.json)$"
-)
-# Folders whose loss takes the files above along.
-_BRAKE_ABOVE = pattern(r"(^|/)\.(claude|codex|gemini|opencode)/?$")
 _METADATA = pattern(
     r"(config(\.worktree)?|description|hooks|info|hooks/.*|info/.*|[^ ]*\.lock|COMMIT_EDITMSG|MERGE_MSG)$"
 )
@@ -62,9 +56,10 @@ def touch(path: str, cwd: str | None, context: Context, *, delete: bool = False,
     whole = absolute(path, cwd)
     if whole is None:
         reason = Reason.DESTROYS if delete else Reason.OPAQUE
-        return [Effect(Class.MACHINE, what, f"{verb} a path that cannot be known", shown(path), reason=reason)]
+        effect = Effect(Class.MACHINE, what, f"{verb} a path that cannot be known", shown(path), reason=reason)
+        return [*brake.unknown(path), effect]
     real = context.resolve(whole) if "*" not in whole else whole
-    effects = _brake(real, context)
+    effects = brake.reached(real, context, deletes=delete)
     if not inside(real, context.root):
         effects.append(_outside(path, real, what, verb, context, deep))
         return effects
@@ -117,15 +112,6 @@ def _outside(path: str, real: str, what: What, verb: str, context: Context, deep
     if _TEMPORARY.fullmatch(real):
         return Effect(Class.MACHINE, what, f"{verb} {name}, a temporary file", real, reason=Reason.SYSTEM)
     return Effect(Class.MACHINE, what, f"{verb} {name}, outside the project", real, reason=Reason.DESTROYS)
-
-
-def _brake(real: str, context: Context) -> list[Effect]:
-    data = [context.data] if context.data else []
-    data += [f"{context.home}/.local/share/takeback", f"{context.home}/.config/takeback"]
-    held = any(inside(real, one) for one in data) or _BRAKE_INSIDE.search(real) or _BRAKE_ABOVE.search(real)
-    if not held:
-        return []
-    return [Effect(Class.FILES, What.BRAKE, "reaches for what holds agents back", real)]
 
 
 def at(cwd: str | None, context: Context) -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from takeback.guard import places
+from takeback.guard import brake, places
 from takeback.guard.classify import classify, classify_argv
 from takeback.guard.context import Context
 from takeback.guard.http import host_of
@@ -97,7 +97,33 @@ def classify_tool(call: Mapping[str, Any], context: Context | None = None, libra
         pass  # its own tool calls are asked about one by one
     else:
         _opaque(part, f"{name or 'this tool'} is not known")
+    held = brake.said(" ".join(_texts(given)), verdict(part))
+    if held is not None:
+        part.effects.append(held)
     return verdict(part)
+
+
+def _texts(value: Any, depth: int = 8) -> Iterator[str]:
+    """Yield every text in a tool's input."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one, depth - 1)
+    elif depth and isinstance(value, list):
+        for one in value:
+            yield from _texts(one, depth - 1)
+
+
+def parts_of(call: Mapping[str, Any]) -> tuple[str, Input, str | list[str] | None]:
+    """Return a tool call's name, its input, and the command when a shell runs it: source, or words."""
+    name, given = _read(call)
+    command = given.get("command", given.get("cmd", given.get("script"))) if name.lower() in _SHELLS else None
+    if isinstance(command, str) and not command.lstrip().startswith("*** Begin Patch"):
+        return name, given, command
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        return name, given, command
+    return name, given, None
 
 
 def _read(call: Mapping[str, Any]) -> tuple[str, Input]:

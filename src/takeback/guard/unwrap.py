@@ -87,6 +87,8 @@ def env(step: Step) -> None:
     """`env`: assignments, then a command; `-S` is split into words."""
     words = [word for value in step.parsed.values("-S", "--split-string") for word in value.split()]
     words += step.rest(1)
+    for name in step.parsed.values("-u", "--unset"):
+        environment(step.walk, name, "")
     while words and (words[0] == "-" or "=" in words[0].partition("/")[0]):
         name, _, value = words.pop(0).partition("=")
         if name != "-":

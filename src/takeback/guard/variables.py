@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from takeback.guard import places
+from takeback.guard import brake, places
 from takeback.guard.later import pattern
-from takeback.guard.model import Class, Deed, Effect, What
+from takeback.guard.model import Deed
 from takeback.guard.walk import Walk
 from takeback.guard.words import UNKNOWN
 
@@ -59,8 +59,8 @@ def environment(walk: Walk, name: str, value: str) -> None:
         walk.class_of(Deed.OPAQUE, "NODE_OPTIONS makes node run other code")
     elif name.startswith("GIT_"):
         _git(walk, name, value)
-    elif name.startswith("TAKEBACK_"):
-        walk.add(Effect(Class.FILES, What.BRAKE, "changes a setting of takeback", name))
+    elif (held := brake.variable(name)) is not None:
+        walk.add(held)
 
 
 def _git(walk: Walk, name: str, value: str) -> None:

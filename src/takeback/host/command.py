@@ -37,13 +37,16 @@ def run(
     timeout: float | None = None,
     stdout_fd: int = 1,
     keep: int = 16384,
+    terminal: bool = True,
 ) -> Ran:
     """Run a command to its end; on timeout its process group gets SIGTERM, then SIGKILL.
 
-    What it writes goes on to `stdout_fd` and 2 as it comes. A process it leaves behind keeps its output streams.
+    What it writes goes on to `stdout_fd` and 2 as it comes; at a terminal it gets the terminal itself, and no end of
+    its output is kept, unless `terminal` is false: then it can still read the terminal.
+    A process it leaves behind keeps its output streams.
     Raises FileNotFoundError, PermissionError or NotADirectoryError when it cannot be started.
     """
-    if os.isatty(stdout_fd) and os.isatty(0):
+    if terminal and os.isatty(stdout_fd) and os.isatty(0):
         return _run_on_terminal(argv, cwd, env, timeout)
     with _terminal() as give, _ended_by_signals():
         popen = subprocess.Popen(
@@ -54,11 +57,18 @@ def run(
 
 
 def run_or_say(
-    argv: Sequence[str], *, cwd: str | bytes, timeout: float | None = None, stdout_fd: int = 1, keep: int = 16384
+    argv: Sequence[str],
+    *,
+    cwd: str | bytes,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    stdout_fd: int = 1,
+    keep: int = 16384,
+    terminal: bool = True,
 ) -> Ran:
     """Run a command as `run` does; one that cannot be started says so on stderr and ends with 126 or 127."""
     try:
-        return run(argv, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep)
+        return run(argv, cwd=cwd, env=env, timeout=timeout, stdout_fd=stdout_fd, keep=keep, terminal=terminal)
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
         line = f"{argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape")
         os.write(2, line)

@@ -9,6 +9,7 @@ from typing import NamedTuple, NoReturn
 
 from takeback.errors import NothingToDo, UnknownId, UsageError
 from takeback.model import EventKind
+from takeback.redact import redacted
 from takeback.timeline.fold import Done, DoneStatus, Scope, Timeline
 
 # Two sessions in one worktree, time to the right:
@@ -239,5 +240,5 @@ def _of(scope: Scope) -> str:
 
 
 def _title(done: Done) -> str:
-    line = " ".join(done.text.split())
+    line = " ".join(redacted(done.text).split())  # before it is cut: half a key has no shape
     return f"{done.id} ({line[:57]}...)" if len(line) > 60 else f"{done.id} ({line})" if line else done.id

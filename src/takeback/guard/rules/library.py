@@ -17,7 +17,7 @@ FIELDS = (
     *("system", "network", "backup", "services", "editors"),
 )
 HANDLERS = frozenset(
-    "write make delete read brake copy dd tar rsync sed awk run shell sh env cd define xargs find container "
+    "write make delete read brake guarded copy dd tar rsync sed awk run shell sh env cd define xargs find container "
     "script target code module curl httpie api asks "
     "load sql sqlite query server create gitsettings packages gitconfig gitalias githooks history".split()
 )

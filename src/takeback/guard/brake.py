@@ -1,0 +1,86 @@
+"""What holds agents back, by whatever name it is reached: takeback's commands, data and settings, and agents' hooks.
+
+By path: what is written or deleted, the folders above included. By name: variables. By text: a command of takeback for
+people inside something that cannot be read. The rest is rules: `brake()` and `guarded(..)`.
+Does not cover: an obfuscated name inside opaque code; then `app.person` refuses, since an agent is among the ancestors.
+"""
+
+from __future__ import annotations
+
+from takeback.guard.context import Context
+from takeback.guard.later import pattern
+from takeback.guard.model import Class, Effect, Verdict, What
+from takeback.guard.words import shown
+from takeback.holds.agents import MARKS
+
+_INSIDE = pattern(
+    r"(^|/)(\.takeback\.toml|\.claude/(settings[^/]*\.json|hooks(/.*)?)|\.codex/(config\.toml|hooks(\.json|/.*)?)"
+    r"|\.gemini/settings\.json|opencode\.jsonc?|\.opencode/plugins?(/.*)?|\.config/opencode/.*|\.claude\.json"
+    r"|\.mcp\.json|bin/(takeback|tb|takeback-hook)|(site|dist)-packages/takeback(-[^/]*)?(/.*)?"
+    r"|(tools|venvs)/takeback(/.*)?)$"
+)
+# Folders whose loss takes the files above along.
+_ABOVE = pattern(r"(^|/)\.(claude|codex|gemini|opencode)/?$")
+_ENDS = pattern(r"(^|/)takeback/(config\.toml|rules|projects|VERSION)(/|$)")
+# Where agents look for their settings, and what switches their hooks off.
+_SETTINGS = frozenset(
+    "CLAUDE_CONFIG_DIR CLAUDE_CODE_SIMPLE CODEX_HOME OPENCODE_CONFIG OPENCODE_CONFIG_DIR OPENCODE_CONFIG_CONTENT "
+    "GEMINI_CLI_HOME GEMINI_CLI_SYSTEM_SETTINGS_PATH".split()
+)
+_VERBS = r"(approve|deny|trust|gc|pause|uninstall|resume)"
+# `takeback` as a word of its own, then one of the verbs, or the library's way to the same.
+_SAID = pattern(
+    rf"(?<![\w.-])(takeback|tb)(\.__main__)?(?![\w/-])[^\n;]{{0,200}}?(?<![\w/-]){_VERBS}(?![\w/-])"
+    r"|\b(import|from)\s+takeback\b.{0,2000}?\b(holding|person|__main__|cli|approve|deny|gc|pause|resume)\b"
+    r"|\b(which|command\s+-v|type\s+-[pP])\s+(takeback|tb)\b"
+    r"|run_module\(\W{0,3}takeback|TAKEBACK_(HOME|STEP|TOKEN)",
+    16,  # DOTALL
+)
+_LONGEST = 200_000
+
+
+def reached(real: str, context: Context, *, deletes: bool = False) -> list[Effect]:
+    """Return that writing the path `real` (deleting it with all below) reaches what holds agents back, else nothing."""
+    data = [context.data] if context.data else []
+    data += [f"{context.home}/.local/share/takeback", f"{context.home}/.config/takeback"]
+    above = real.rstrip("/*?") or "/"
+    held = (
+        any(_inside(real, one) or (deletes and _inside(one, above)) for one in data)
+        or _INSIDE.search(real)
+        or _ABOVE.search(real)
+    )
+    return [_effect("reaches for what holds agents back", real)] if held else []
+
+
+def unknown(path: str) -> list[Effect]:
+    """Return that a path whose beginning is not known plainly ends among what holds agents back, else nothing."""
+    if _ENDS.search(path) or _INSIDE.search(path):
+        return [_effect("reaches for what holds agents back", shown(path))]
+    return []
+
+
+def variable(name: str) -> Effect | None:
+    """Return that setting or clearing a variable loosens what holds agents back, if it does."""
+    if name.startswith("TAKEBACK_"):
+        return _effect("changes a setting of takeback", name)
+    if name in MARKS:
+        return _effect(f"{name} says that this is a step of an agent", name)
+    if name in _SETTINGS:
+        return _effect(f"{name} says where an agent finds its settings and hooks", name)
+    return None
+
+
+def said(text: str, verdict: Verdict) -> Effect | None:
+    """Return that a text which cannot be read as a whole has a command of takeback for people in it, if it has."""
+    if verdict.cls < Class.MACHINE or verdict.brake or "t" not in text or len(text) > _LONGEST:
+        return None
+    found = _SAID.search(text)
+    return _effect("a command for people is in it: it loosens what holds agents back") if found else None
+
+
+def _effect(why: str, target: str = "") -> Effect:
+    return Effect(Class.FILES, What.BRAKE, why, target)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
