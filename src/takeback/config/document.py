@@ -5,10 +5,8 @@ Does not cover: which keys there are (`config`, `config.policy`).
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,9 +60,18 @@ class Document:
 
 def near(text: str, known: Iterable[str]) -> str:
     """Return what may have been meant, else all there is."""
+    import difflib  # only for who made a mistake
+
     known = list(known)
     found = difflib.get_close_matches(text, known, 1, 0.4)
     return f"did you mean `{found[0]}`?" if found else f"known are: {', '.join(sorted(known))}"
+
+
+def resembles(text: str, word: str) -> bool:
+    """Whether `word` was probably meant."""
+    import difflib
+
+    return bool(difflib.get_close_matches(text.lower(), [word], 1, 0.7))
 
 
 def read(path: Path) -> Document:
@@ -98,6 +105,10 @@ def read_bytes(path: Path) -> bytes:
 
 def parse(path: Path, raw: bytes) -> Document:
     """Read the content of a settings file. Raises BadSetting with the line."""
+    if not raw.strip():
+        return Document(path)
+    import tomllib  # a hook without settings starts without it
+
     try:
         text = raw.decode()
         return Document(path, text, tomllib.loads(text))

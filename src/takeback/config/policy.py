@@ -6,9 +6,6 @@ counts, and such a file can only make stricter. Does not cover: what follows fro
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,7 +58,11 @@ def read(path: Path) -> Said:
         raw = document.read_bytes(path)
     except CannotRead as error:
         return Said(path, Level(path.name, trusted=False), problems=(error,))
-    digest = hashlib.sha256(raw).hexdigest() if raw else ""
+    if not raw:
+        return Said(path, Level(path.name))
+    import hashlib  # a hook without settings starts without it
+
+    digest = hashlib.sha256(raw).hexdigest()
     if len(raw) > _LONGEST:
         long = Document(path).bad("?", f"longer than {_LONGEST} bytes", "make it shorter")
         return Said(path, Level(path.name, trusted=False), problems=(long,), digest=digest)
@@ -128,7 +129,7 @@ class _Reader:
     def _misspelled(self) -> None:
         """Note a section that was meant to be this one: else its rules would be missing without a word."""
         for section in self._document.tables:
-            if section != "policy" and difflib.get_close_matches(section.lower(), ["policy"], 1, 0.7):
+            if section not in ("policy", "checkpoint") and document.resembles(section, "policy"):
                 self._problems.append(self._document.unknown("section", section, ["policy"]))
 
     def _acts(self, table: dict[str, Any]) -> dict[str, Act]:
@@ -170,6 +171,8 @@ class _Reader:
         return tuple(rules)
 
     def _rule(self, one: dict[str, Any], number: int) -> Rule | None:
+        import shlex  # only where there are rules
+
         form: list[str] = []
         match = one.get("match")
         if isinstance(match, str):

@@ -7,14 +7,12 @@ A record counts while the file is byte for byte what was accepted. Does not cove
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
 from pathlib import Path
 
 from takeback.errors import CannotWrite
-from takeback.host import atomic
 
 _LONGEST = 1 << 16
 
@@ -36,6 +34,8 @@ def is_trusted(data: Path, root: bytes, digest: str) -> bool:
 
 def accept(data: Path, root: bytes, digest: str, at_ns: int) -> None:
     """Record that these contents were accepted. Raises CannotWrite."""
+    from takeback.host import atomic  # who only asks what is trusted writes nothing
+
     path = _record(data, root)
     try:
         os.makedirs(data, mode=0o700, exist_ok=True)
@@ -61,6 +61,8 @@ def forget(data: Path, root: bytes) -> bool:
 
 
 def _record(data: Path, root: bytes) -> Path:
+    import hashlib
+
     return data / "trust" / f"{hashlib.sha256(os.path.realpath(root)).hexdigest()[:20]}.json"
 
 
