@@ -12,8 +12,8 @@ import pytest
 from takeback import judge
 from takeback.guard.policy import Act, decide
 from tests.cli.golden_file import Golden
-from tests.cli.terminal import on_terminal
 from tests.support.cli import PATIENCE, Project, Result
+from tests.support.person import at_own_terminal
 
 LOOSE = '[policy]\noutside = "checkpoint"\nmachine.system = "ask"\n'
 
@@ -28,7 +28,8 @@ def act(repo: Project, source: str, monkeypatch: pytest.MonkeyPatch) -> Act:
 
 
 def shown(repo: Project, *args: str, answer: bytes = b"") -> tuple[int, str]:
-    return on_terminal(repo.home, repo.root, *args, answer=answer)
+    done = at_own_terminal(repo.home, repo.root, *args, answer=answer)
+    return done.code, done.out.decode()
 
 
 def policy(repo: Project) -> Result:
@@ -86,9 +87,9 @@ def test_without_a_terminal_nothing_is_accepted(repo: Project) -> None:
     repo.write(".takeback.toml", LOOSE)
     for args in (["trust"], ["trust", "--yes"]):
         said = repo.tb(*args, as_json=False, check=False)
-        assert said.code == 2
+        assert said.code == 1
         assert "only a person at a terminal can trust a policy" in said.text
-    assert repo.tb("trust", "--yes", check=False).error == "usage"
+    assert repo.tb("trust", "--yes", check=False).error == "not-a-person"
     assert not (repo.home.data / "trust").exists()
 
 

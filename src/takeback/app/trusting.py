@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from takeback import config, judge
 from takeback.app.finding import here, place_of
-from takeback.app.person import require_no_agent
+from takeback.app.person import require_person
 from takeback.config import levels, trust
 from takeback.config.levels import Loosened
-from takeback.errors import NothingToDo, TakebackError, UsageError
+from takeback.errors import NothingToDo, TakebackError
 from takeback.files.layout import DataDir
 from takeback.model import Finding
 
@@ -54,7 +54,7 @@ def accept(one: Review) -> None:
         raise NothingToDo(
             sentence=f"{found.project.name} loosens nothing, so there is nothing to trust", next="takeback policy"
         )
-    _require_person()
+    require_person()
     trust.accept(found.data, os.fsencode(found.root), found.project.digest, time.time_ns())
 
 
@@ -78,10 +78,3 @@ def findings(path: str | None = None) -> list[Finding]:
         return []
     detail = "; ".join([f"read from {' and '.join(files)}", *found.policy.notes])
     return [Finding("policy", True, detail)]
-
-
-def _require_person() -> None:
-    """Refuse unless a person is at a terminal, and no agent started this. Raises UsageError, NotAPerson."""
-    require_no_agent()
-    if not os.isatty(0):
-        raise UsageError(detail="only a person at a terminal can trust a policy")
