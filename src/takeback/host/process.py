@@ -106,6 +106,14 @@ class Child:
             _running.discard(self._popen)
         return Finished(self._popen.returncode, out or b"", err or b"")
 
+    def stop(self) -> None:
+        """Ask the process to end (SIGTERM); whoever is in `finish` gets how it ended."""
+        self._popen.terminate()
+
+    def wait(self) -> None:
+        """Wait until the process has ended, while another thread collects its output."""
+        self._popen.wait()
+
     def __enter__(self) -> Child:
         return self
 
