@@ -139,6 +139,11 @@ class Driver:
         base = {"claude": "ANTHROPIC_BASE_URL", "gemini": "GOOGLE_GEMINI_BASE_URL"}.get(agent)
         return {**env, **({base: url} if base else {}), **(more or {})}
 
+    def add(self, agent: str, settings: dict[str, Any]) -> None:
+        """Add to the user's settings of Gemini CLI or OpenCode."""
+        places = {"gemini": ".gemini/settings.json", "opencode": ".config/opencode/opencode.json"}
+        _add_json(self.home.path / places[agent], settings)
+
     def __call__(
         self,
         agent: str,
