@@ -49,6 +49,7 @@ CALLS = [
     (claude("mcp__takeback__run", command="ls"), "none"),
     (claude("mcp_takeback_checkpoint"), "state"),
     ({"tool": "takeback_restore", "args": {"id": "c1"}}, "state"),
+    ({"tool": "takeback_restore", "args": {"id": "c1", "to": "/srv/x"}}, "machine"),
     (claude("mcp__takeback__approve", id="h1"), "outside"),
     (claude("mcp__mytakeback__undo"), "outside"),
     # Codex
