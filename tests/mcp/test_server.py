@@ -71,12 +71,15 @@ def test_one_session_uses_every_tool(repo: Project, tmp_path: Path) -> None:
             assert first["new"]
 
             # A step has no input, cannot reach the protocol, and its last output is in the answer.
-            ran = await call(
-                "run", command="cat; rm -rf src; echo gone; echo '{\"jsonrpc\"' >&2; exit 3", session="agent"
-            )
-            assert (ran["exit"], ran["changed"] > 0) == (3, True)
+            wreck = "cat; rm -rf src; echo gone; echo '{\"jsonrpc\"' >&2; exit 3"
+            ran = await call("run", command=wreck, session="agent", rollback=False)
+            assert (ran["exit"], ran["changed"] > 0, ran["rolled_back"]) == (3, True, "")
             assert ran["output"].splitlines() == ["gone", '{"jsonrpc"']
             assert set(ran) - {"output"} == set(repo.tb("run", "true").json)
+            failed = await call("run", command="rm README.md", verify=["test -e README.md"])
+            assert failed["rolled_back"] and failed["exit"] == 1 and repo.exists("README.md")
+            held = await client.call_tool("run", {"command": "git push nowhere"})
+            assert held.is_error and held.structured_content["error"]["kind"] == "step-held"
 
             events = await call("log", limit=3)
             assert events == repo.tb("log", "-n", "3").json

@@ -183,13 +183,17 @@ async def run(
     session: Annotated[str | None, Field(description="The session the step belongs to.")] = None,
     task: Annotated[str | None, Field(description="The task the step belongs to.")] = None,
     timeout: Annotated[str | None, Field(description="End the step after this time: 30s, 10m.")] = None,
+    verify: Annotated[list[str] | None, Field(description="Checks after the step: shell source each.")] = None,
+    rollback: Annotated[bool, Field(description="Take the step back when it, or a check, fails.")] = True,
 ) -> CallToolResult:
-    """Run a command in the project as one step that `undo` can take back.
+    """Run a command in the project as one step that `undo` can take back; a step that fails is taken back at once.
 
-    The answer has its exit code and, in `output`, the end of what it wrote. It has no terminal and no input.
+    The answer has its exit code and, in `output`, the end of what it wrote. It has no terminal and no input. What
+    leaves this machine is not run but held for a person.
     """
     named = {"--message": message, "--session": session, "--task": task, "--timeout": timeout}
     options = [f"{name}={value}" for name, value in named.items() if value]
+    options += [f"--verify={check}" for check in verify or ()] + ([] if rollback else ["--no-rollback"])
     ran = OwnCommand(["run", "--json", "--quiet", *options, "--", command])
     try:
         document = await anyio.to_thread.run_sync(ran.finish, abandon_on_cancel=True)
@@ -199,7 +203,7 @@ async def run(
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(ran.wait)
         raise
-    if "id" in document and "error" not in document:
+    if document.get("id") and "error" not in document:
         document["output"] = await anyio.to_thread.run_sync(_output, document["id"])
     return _answer(document)
 
