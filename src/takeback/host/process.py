@@ -69,6 +69,9 @@ def interrupt(why: BaseException) -> None:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     global _starting
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals arrive in the main thread only, and what they raise belongs there
+        return
     _starting += 1
     try:
         yield

@@ -212,7 +212,7 @@ def _output(step: str) -> str:
     """Return the end of what a step wrote, as it was recorded."""
     with _turn, Project.open() as project:
         event = next((event for event in project.log(limit=100) if event.id == step), None)
-    return str(event.data.get("tail", "")) if event is not None else ""
+    return str(documents.event(event)["data"].get("tail", "")) if event is not None else ""
 
 
 class Tool(NamedTuple):
