@@ -17,7 +17,7 @@ from mcp.types import CallToolResult
 
 from tests.support.cli import Project, wait_for
 
-TOOLS = {"explain", "checkpoint", "log", "diff", "undo", "redo", "restore", "run"}
+TOOLS = {"explain", "checkpoint", "log", "diff", "undo", "redo", "restore", "run", "holds"}
 PATIENCE = 120.0
 
 
@@ -58,7 +58,7 @@ def test_one_session_uses_every_tool(repo: Project, tmp_path: Path) -> None:
             offered = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert set(offered) == TOOLS
             assert {name for name, tool in offered.items() if tool.annotations and tool.annotations.read_only_hint} == {
-                "explain", "log", "diff",
+                "explain", "log", "diff", "holds",
             }  # fmt: skip
 
             said = await call("explain", command="git push --force")
@@ -80,6 +80,11 @@ def test_one_session_uses_every_tool(repo: Project, tmp_path: Path) -> None:
             assert failed["rolled_back"] and failed["exit"] == 1 and repo.exists("README.md")
             held = await client.call_tool("run", {"command": "git push nowhere"})
             assert held.is_error and held.structured_content["error"]["kind"] == "step-held"
+            waiting = await call("holds")
+            assert [(one["command"], one["class"], one["state"]) for one in waiting["holds"]] == [
+                ("git push nowhere", "outside", "waiting")
+            ]
+            assert waiting == await call("holds", all=True) == repo.tb("holds").json
 
             events = await call("log", limit=3)
             assert events == repo.tb("log", "-n", "3").json

@@ -23,7 +23,7 @@ _PACKAGES = ("mcp", "mcp_types", "anyio", "pydantic")
 )
 @options.speaking
 def command(face: Face) -> int:
-    """Serve explain, checkpoint, log, diff, undo, redo, restore and run as tools of the Model Context Protocol.
+    """Serve explain, checkpoint, log, diff, undo, redo, restore, run and holds as tools of the Model Context Protocol.
 
     An agent starts this and talks to it over stdin and stdout; it ends when stdin does. It needs the extra `mcp`.
     """

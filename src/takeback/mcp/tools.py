@@ -79,7 +79,7 @@ def explain(
         verdict = guard.classify_tool(tool_call, context, library)
     else:
         verdict = guard.classify(command or "", context, library)
-    return documents.document(**verdict.as_dict())
+    return documents.redacted_document(**verdict.as_dict())
 
 
 @_answering
@@ -215,6 +215,14 @@ def _output(step: str) -> str:
     return str(documents.event(event)["data"].get("tail", "")) if event is not None else ""
 
 
+async def holds(
+    all: Annotated[bool, Field(description="Also those that ended.")] = False,
+) -> CallToolResult:
+    """List what was held because no checkpoint covers it, and what became of it. Only a person approves or denies."""
+    listed = OwnCommand(["holds", "--json", *(["--all"] if all else [])])
+    return _answer(await anyio.to_thread.run_sync(listed.finish))
+
+
 class Tool(NamedTuple):
     """A tool, and what hosts are told about it: whether it only reads, destroys, leaves this machine."""
 
@@ -236,4 +244,5 @@ ALL = (
     Tool(redo, _CHANGES),
     Tool(restore, _CHANGES),
     Tool(run, _RUNS),
+    Tool(holds, _READS),
 )
