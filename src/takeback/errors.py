@@ -14,8 +14,8 @@
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
-    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
-    │   ├── ImageFetchFailed
+    │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  ExtraMissing  FetchFailed
+    │   ├── ImageBuildFailed  ImageFetchFailed
     │   ├── EngineFailed  MachineGone
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
@@ -617,6 +617,12 @@ class ToolMissing(Unable):
     kind = "tool-missing"
     message = "{what} needs `{tool}`, which is not on this machine"
     hint = "have these packages installed: {packages} (`takeback setup --yes` does it, as root on Debian)"
+
+
+class ExtraMissing(Unable):
+    kind = "extra-missing"
+    message = "{what} needs the Python package {package}, which is not installed"
+    hint = "install it into the environment of takeback: pip install 'takeback[{extra}]'"
 
 
 class FetchFailed(Unable):

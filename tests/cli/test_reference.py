@@ -16,7 +16,7 @@ from takeback.cli.main import COMMANDS, commands
 from tests.cli.test_jsonable import restore_result
 
 _SAID = ParameterSource.COMMANDLINE
-WITHOUT_JSON = {"chain", "sandbox", "sandbox shell"}
+WITHOUT_JSON = {"chain", "mcp", "sandbox", "sandbox shell"}
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 

@@ -20,7 +20,7 @@ from tests.machines.client.conftest import World
 from tests.support.cli import Project
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = sorted([TOP / "README.md", *(TOP / "docs").rglob("*.md")])
+PAGES = sorted([TOP / "README.md", TOP / "integrations" / "README.md", *(TOP / "docs").rglob("*.md")])
 
 
 def anchors(page: Path) -> set[str]:

@@ -40,6 +40,18 @@ CALLS = [
     (claude("mcp__filesystem__write_file", path="/etc/x", content="x"), "machine"),
     (claude("mcp__git__git_commit", repo_path="/work/project"), "files"),
     (claude("mcp__playwright__browser_click", ref="x"), "outside"),
+    # takeback's own, in the names of each host
+    (claude("mcp__takeback__log", limit=5), "none"),
+    (claude("mcp__takeback__holds"), "none"),
+    (claude("mcp__plugin_takeback_takeback__undo", step="s7"), "state"),
+    (claude("mcp__takeback__undo", dry_run=True), "none"),
+    (claude("mcp__takeback__run", command="git push"), "outside"),
+    (claude("mcp__takeback__run", command="ls"), "none"),
+    (claude("mcp_takeback_checkpoint"), "state"),
+    ({"tool": "takeback_restore", "args": {"id": "c1"}}, "state"),
+    ({"tool": "takeback_restore", "args": {"id": "c1", "to": "/srv/x"}}, "machine"),
+    (claude("mcp__takeback__approve", id="h1"), "outside"),
+    (claude("mcp__mytakeback__undo"), "outside"),
     # Codex
     (claude("apply_patch", command=PATCH.format("src/b.py")), "files"),
     (claude("apply_patch", command=PATCH.format("../b.py")), "machine"),

@@ -46,6 +46,7 @@ COMMANDS = (
     "chain",
     "pause",
     "resume",
+    "mcp",
 )
 INTERRUPTED = 130
 READER_GONE = 141

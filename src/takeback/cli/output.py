@@ -6,7 +6,6 @@ through `printable` first, so that no file name can move the cursor or change th
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -17,7 +16,6 @@ import click
 
 from takeback.cli import jsonable
 from takeback.errors import TakebackError
-from takeback.model import RestoreResult
 from takeback.redact import redacted
 
 
@@ -107,7 +105,7 @@ def show_error(kind: str, message: str, hint: str, *, as_json: bool) -> None:
     """Write an error where the caller looks for it: JSON on stdout, or `Error:` and `Hint:` on stderr."""
     message, hint = redacted(message), redacted(hint)
     if as_json:
-        emit(jsonable.document(error={"kind": kind, "message": message, "hint": hint}))
+        emit(jsonable.error(kind, message, hint))
         return
     to_stderr(click.style("Error:", fg="red", bold=True) + " " + _lines(message))
     if hint:
@@ -116,16 +114,12 @@ def show_error(kind: str, message: str, hint: str, *, as_json: bool) -> None:
 
 def show_known_error(error: TakebackError, face: Face) -> None:
     """Write a known error; every conflicting path is named, and the cause too with `--verbose`."""
-    result = error.fields.get("result")
-    if face.json and isinstance(result, RestoreResult):
-        # Nothing was written; what stands in the way is in the same place as in a result.
-        document = jsonable.restore(dataclasses.replace(result, restored=()))
-        message, hint = redacted(str(error)), redacted(error.hint_text)
-        emit({**document, "error": {"kind": error.kind, "message": message, "hint": hint}})
-    else:
-        show_error(error.kind, str(error), error.hint_text, as_json=face.json)
+    if face.json:
+        emit(jsonable.known_error(error))
+        return
+    show_error(error.kind, str(error), error.hint_text, as_json=False)
     cause = error.__cause__
-    while face.verbose and not face.json and cause is not None:
+    while face.verbose and cause is not None:
         to_stderr(f"Caused by: {type(cause).__name__}: {_lines(redacted(str(cause)))}")
         cause = cause.__cause__
 

@@ -71,7 +71,7 @@ def command(
             ask=_ask if face.at_terminal and _is_person() else None,
             stdout_fd=_STDERR if face.json else _STDOUT,
         )
-    face.answer(jsonable.document(**{json: getattr(result, name) for json, name in _FIELDS.items()}))
+    face.answer(jsonable.step(result))
     if not face.json:
         _say(face, result)
     return result.exit
@@ -115,10 +115,3 @@ def _is_person() -> bool:
 def _ask(judged: Judged) -> bool:
     click.echo(f"No checkpoint covers this: {printable(judged.decision.why)}.", err=True)
     return click.confirm("Run it?", err=True)
-
-
-_FIELDS = {
-    **{name: name for name in ("id", "before", "after", "exit", "timed_out", "changed", "ms", "undo_with")},
-    **{"class": "cls", "reason": "reason", "checkpoint": "checkpoint", "covers": "covers", "checks": "checks"},
-    **{name: name for name in ("rolled_back", "not_rolled_back", "escapes", "hold")},
-}

@@ -43,6 +43,10 @@ _WRITES = frozenset(
     "str_replace_based_edit_tool "
     "edit_file search_replace delete_file insert_edit_into_file".split()
 )
+# mcp__takeback__undo, mcp__plugin_takeback_takeback__undo (Claude Code, Codex), mcp_takeback_undo, takeback_undo
+_OWN_TOOL = pattern(
+    r"(?:mcp__plugin_takeback_|mcp__?)?takeback__?(explain|checkpoint|log|diff|undo|redo|restore|run|holds)"
+)
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file", "filename")
 _PATCHED = pattern(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) to: (.+)$", re.MULTILINE)
 _CODE_MODE = pattern(r"tools\.(\w+)\s*\(")
@@ -69,8 +73,11 @@ def classify_tool(call: Mapping[str, Any], context: Context | None = None, libra
         cwd = places.absolute(cwd, context.start) or context.start
         context = dataclasses.replace(context, cwd=cwd)
     low = name.lower()
-    if low in _SHELLS:
+    own = own_tool(name)
+    if low in _SHELLS or own == "run":
         return _shell(name, given, context, library)
+    if own is not None:
+        return _own(own, given, context, library)
     part = Part(name or "a tool call without a name", words=(name,) if name else ())
     if low == "apply_patch" or "*** Begin Patch" in _text(given, "input", "patch", "patchText", "command"):
         _patch(part, _text(given, "input", "patch", "patchText", "command") or _text(call, "input"), context)
@@ -126,6 +133,12 @@ def parts_of(call: Mapping[str, Any]) -> tuple[str, Input, str | list[str] | Non
     return name, given, None
 
 
+def own_tool(name: str) -> str | None:
+    """Return which tool of takeback's own MCP server a host's name for one means, or None."""
+    found = _OWN_TOOL.fullmatch(name.lower())
+    return found[1] if found else None
+
+
 def _read(call: Mapping[str, Any]) -> tuple[str, Input]:
     """Return the tool's name and its input, in whichever shape they come."""
     name, given = "", {}
@@ -163,6 +176,14 @@ def _shell(name: str, given: Input, context: Context, library: Library | None) -
     part = Part(name)
     _opaque(part, f"{name} without a command that can be read")
     return verdict(part)
+
+
+def _own(tool: str, given: Input, context: Context, library: Library | None) -> Verdict:
+    """Of takeback's own tools each is the command of its name."""
+    words = ["takeback", tool, *(["--dry-run"] if given.get("dry_run") is True else [])]
+    if tool == "restore" and _text(given, "to"):
+        words += ["--to", _text(given, "to")]
+    return classify_argv(words, context, library)
 
 
 def _write(part: Part, given: Input, context: Context) -> None:

@@ -69,6 +69,9 @@ def interrupt(why: BaseException) -> None:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     global _starting
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals arrive in the main thread only, and what they raise belongs there
+        return
     _starting += 1
     try:
         yield
@@ -105,6 +108,14 @@ class Child:
         finally:
             _running.discard(self._popen)
         return Finished(self._popen.returncode, out or b"", err or b"")
+
+    def stop(self) -> None:
+        """Ask the process to end (SIGTERM); whoever is in `finish` gets how it ended."""
+        self._popen.terminate()
+
+    def wait(self) -> None:
+        """Wait until the process has ended, while another thread collects its output."""
+        self._popen.wait()
 
     def __enter__(self) -> Child:
         return self
