@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +33,13 @@ def test_a_secret_is_known_by_its_place(place: str) -> None:
 def test_what_is_blanked_once_stays_as_it_is(place: str) -> None:
     once = redacted(place.format("hunter2-of-mine"))
     assert redacted(once) == once
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(PLACES), min_size=1, max_size=8), st.sampled_from(["\n", " && ", "; "]))
+def test_one_place_hides_no_other_whatever_the_quotes(places: list[str], between: str) -> None:
+    lines = [f"printf '%s' {shlex.quote(place.format('hunter2-of-mine'))}" for place in places]
+    assert "hunter2" not in redacted(between.join(lines))
 
 
 def test_a_private_key_is_blanked_also_where_its_beginning_or_end_is_cut_off() -> None:

@@ -31,9 +31,12 @@ _KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 
 # A word of a shell, with its quotes; what a variable or a command stands for is no secret itself.
+# Only its first part may have blanks: a quote that closes what is around it must not swallow the next name.
+_OTHER = r"\\.|[^\s&;|<>'\"\\),}\]]|[,)}\]](?=\S)"
 _WORD = (
     r"(?!\$[\w{(]|[\"']\$[\w{(]|\*\*\*|[\"']\*\*\*)"
-    r"(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|[^\s&;|<>'\"\\),}\]]|[,)}\]](?=\S))++"
+    rf"(?:'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|{_OTHER})"
+    rf"(?:'[^'\s]*'|\"(?:[^\"\\\s]|\\.)*\"|{_OTHER})*+"
 )
 _PLAIN = r"(?!true\b|false\b|null\b|none\b|None\b|nil\b|undefined\b|@)"
 _LONG = (

@@ -97,7 +97,7 @@ def test_no_output_has_a_secret_in_it(asker: Asker) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(PLACES), min_size=1, max_size=8))
 def test_no_output_of_any_command_has_a_secret_of_a_known_shape(asker: Asker, seed: int, places: list[str]) -> None:
     rng = random.Random(seed)
