@@ -8,10 +8,16 @@ from __future__ import annotations
 import difflib
 
 from takeback.errors import UnknownAgent
+from takeback.tasks.agents.aider import Aider
 from takeback.tasks.agents.base import Agent, Outcome, Report, Request
+from takeback.tasks.agents.claude import Claude
+from takeback.tasks.agents.codex import Codex
 from takeback.tasks.agents.command import Command
+from takeback.tasks.agents.gemini import Gemini
+from takeback.tasks.agents.opencode import OpenCode
 
-_AGENTS: dict[str, Agent] = {agent.name: agent for agent in (Command(),)}
+_ALL: tuple[Agent, ...] = (Claude(), Codex(), Gemini(), OpenCode(), Aider(), Command())
+_AGENTS = {agent.name: agent for agent in _ALL}
 NAMES = tuple(_AGENTS)
 
 __all__ = ["NAMES", "Agent", "Outcome", "Report", "Request", "named"]

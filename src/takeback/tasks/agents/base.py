@@ -6,10 +6,12 @@ of the checks judge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from takeback.errors import AgentMissing
 from takeback.host.headless import Ended, Runner
@@ -19,6 +21,7 @@ _GIT = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_QUARANTINE_PATH",
 )  # fmt: skip
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Outcome(StrEnum):
@@ -73,6 +76,7 @@ class Agent(Protocol):
     """An agent program; every one holds the same promises (tests/tasks/test_agents_conformance.py)."""
 
     name: str
+    tells_cost: bool  # whether its reports have a cost
     keeps_budget: bool  # whether it ends by itself when the budget is reached
 
     def program(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, runner: Runner) -> str:
@@ -86,30 +90,64 @@ def located(name: str, program: str, env: Mapping[str, str], cwd: str, runner: R
     """Return where a program is. Raises AgentMissing with how to get it."""
     found = runner.find(program, env, cwd)
     if found is None:
-        raise AgentMissing(name=name, why=f"there is no `{program}` on PATH", next=install)
+        where = "" if "/" in program else " on PATH"
+        raise AgentMissing(name=name, why=f"there is no `{program}`{where}", next=install)
     return found
 
 
-def launched(name: str, argv: Sequence[str], request: Request, runner: Runner, *, feed: str = "", **more: str) -> Ended:
-    """Run an agent's program in its worktree; `more` goes into its environment. Raises AgentMissing."""
+def launched(
+    name: str, argv: Sequence[str], request: Request, runner: Runner, env: Mapping[str, str], feed: str = ""
+) -> Ended:
+    """Run an agent's program in its worktree. Raises AgentMissing."""
     try:
         return runner.run(
-            argv, cwd=request.cwd, env=environment(request, **more), output=request.output, marker=request.session,
+            argv, cwd=request.cwd, env=env, output=request.output, marker=request.session,
             feed=feed.encode("utf-8", "surrogateescape"), timeout=request.timeout,
         )  # fmt: skip
     except OSError as error:
         if error.filename in (request.output, request.output + ".stderr"):
             raise
-        raise AgentMissing(name=name, why=f"{argv[0]}: {error.strerror}", next="start it by hand to see") from error
+        why = f"{error.filename or argv[0]}: {error.strerror}"
+        raise AgentMissing(name=name, why=why, next="start it by hand to see what it lacks") from error
 
 
-def environment(request: Request, **more: str) -> dict[str, str]:
-    """Return what an agent's program sees: the request's own, pointed at the worktree, and what names the attempt."""
-    env = {name: value for name, value in request.env.items() if name not in _GIT and name != "OLDPWD"}
+def environment(request: Request, dropped: Sequence[str] = (), **defaults: str) -> dict[str, str]:
+    """Return what an agent's program sees: the request's own, pointed at the worktree, and what names the attempt.
+
+    `defaults` are the adapter's settings; the user's own stand.
+    """
+    env = {name: value for name, value in request.env.items() if name not in (*_GIT, "OLDPWD", *dropped)}
     # Some programs believe PWD before they ask where they are.
     env |= {"PWD": request.cwd, "TASK_ID": request.task, "ATTEMPT": str(request.attempt)}
-    env.setdefault("GIT_TERMINAL_PROMPT", "0")
-    return env | more
+    return {"GIT_TERMINAL_PROMPT": "0", **defaults, **env}
+
+
+def given(argv: Sequence[str], *options: str) -> bool:
+    """Whether the user named one of these options among the program's own arguments."""
+    return any(word == option or word.startswith(f"{option}=") for word in argv for option in options)
+
+
+def objects(raw: bytes) -> Iterator[dict[str, Any]]:
+    """Return the JSON objects among the lines of a program's output, one a line."""
+    for line in raw.splitlines():
+        if line.startswith(b"{"):
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                yield found
+
+
+def inner(one: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object under a key; an empty one when something else is there."""
+    found = one.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def number(found: object) -> float | None:
+    """Return a number that a program told, None when it told something else."""
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 def last_words(text: str, most: int = 2000) -> str:
@@ -121,11 +159,11 @@ def last_words(text: str, most: int = 2000) -> str:
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """Return the last line of an error's text that says something."""
+    """Return the last line of a text that says something."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:most] if lines else ""
 
 
 def decoded(raw: bytes) -> str:
-    """Return output as text; what is no UTF-8 stays visible."""
-    return raw.decode("utf-8", "backslashreplace")
+    """Return output as text, without the colours of a terminal; what is no UTF-8 stays visible."""
+    return _COLOURS.sub("", raw.decode("utf-8", "backslashreplace"))

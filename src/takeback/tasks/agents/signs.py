@@ -30,7 +30,7 @@ _LOGIN = re.compile(
     r"|failed to authenticate|not logged in|please (run|use) \W{0,2}/?login|log in again|token (has )?(been )?"
     r"(expired|revoked|invalidated)"
     r"|(session|login|credentials?) (has |have )?expired|oauth authentication is currently not|unauthenticated"
-    r"|please set an auth method",
+    r"|please set an auth method|no llm model was specified|providerautherror",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(
@@ -39,6 +39,7 @@ _REFUSED = re.compile(
     r"|not_found_error|permission_error|prohibited_content|badrequesterror|cyber_policy",
     re.IGNORECASE,
 )
+_STATUS = re.compile(r"\b(?:status(?:_?code)?|code)\W{1,4}([45]\d\d)\b", re.IGNORECASE)
 
 _UNIT = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms\b|[dhms])", re.IGNORECASE)
@@ -87,9 +88,26 @@ def of_text(text: str) -> Outcome | None:
     return None
 
 
+def of_error(status: int | None, text: str) -> Outcome:
+    """Return what a failed request to the model means, by its status, else by its text."""
+    said = of_text(text)
+    if status is None:
+        return said or Outcome.CRASH
+    by_status = of_status(status)
+    # 400 for an empty account, 403 for a login that was taken back: the text knows better.
+    known_better = by_status is Outcome.REFUSED and said in (Outcome.USAGE_LIMIT, Outcome.LOGIN_EXPIRED)
+    return said if said is not None and known_better else by_status
+
+
+def status_in(text: str) -> int | None:
+    """Return the last HTTP status of an error that a text names: `"code":429`, `status: 529`, `status 401 Unauth..`."""
+    found = _STATUS.findall(text)
+    return int(found[-1]) if found else None
+
+
 def out_of_time(timeout: float | None) -> str:
     """Return why a run was ended by us."""
-    return f"it did not end within {timeout:g} s and was stopped"
+    return "it was stopped" if timeout is None else f"it did not end within {timeout:g} s and was stopped"
 
 
 def resets_at(text: str, now_ns: int) -> int | None:
