@@ -82,8 +82,8 @@ def _report(request: Request, ended: Ended) -> Report:
         text = str(result.get("result") or _lines(result.get("errors")) or result.get("subtype"))
         status = number(result.get("api_error_status"))
         report = failed(None if status is None else int(status), text, ended, words, cost)
-        if report.outcome is Outcome.USAGE_LIMIT and report.resets_at_ns is None:
-            report = replace(report, resets_at_ns=resets)
+        if report.outcome is Outcome.USAGE_LIMIT and resets is not None:
+            report = replace(report, resets_at_ns=resets)  # to the second; the text is cut to the minute
         return report
     if result.get("stop_reason") == "refusal":
         return Report(Outcome.REFUSED, exit_of(ended), cost, words, None, one_line(words) or "the model refused")

@@ -20,7 +20,7 @@ _LIMIT = re.compile(
     r"(usage|session|weekly|daily|hour|message|spend\w*|request|rate|credit|token)s?[ _-]limit\w*[ _]*(\w+ ){0,3}"
     r"(reached|exceeded|error|hit)|hit your [\w -]{0,40}limit|limit reached|too many requests|rate_limit_error"
     r"|resource_exhausted|usage_limit|usage_not_included|insufficient_quota|ratelimiterror|terminalquotaerror"
-    r"|(exceeded|exhausted) your ([\w ]{0,40}?)(quota|capacity|limit)|quota (is |was |has been )?(exceeded|exhausted)"
+    r"|(exceeded|exhausted) your ([\w -]{0,40}?)(quota|capacity|limit)|quota (is |was |has been )?(exceeded|exhausted)"
     r"|credit balance is too low|\b(status|error|code|http)\W{0,3}(code\W{0,2})?429\b",
     re.IGNORECASE,
 )
