@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from takeback.errors import AgentMissing
+from takeback.host import proc
 from takeback.host.headless import Ended, Runner
 from takeback.tasks.agents import Outcome, Report, Request, aider, claude, codex, gemini, named, opencode
 from takeback.tasks.agents.base import environment
 from tests.agents.support import bash, write
-from tests.support.cli import Home, make_executable
+from tests.support.cli import Home, make_executable, wait_for
 from tests.tasks.agent_desk import Desk, make, refusal
 
 long = pytest.mark.long
@@ -221,6 +225,32 @@ def test_output_of_another_version_is_a_crash_of_the_agent_and_not_ours(read: ob
     report = read(asked(), ended(out, code=3))
     assert isinstance(report, Report)
     assert report.exit == 3
+
+
+def test_what_the_work_is_about_is_no_sign_of_how_it_ended() -> None:
+    told = {"type": "user", "message": {"content": [{"type": "tool_result", "content": "usage limit reached"}]}}
+    for read in (claude._report, codex._report, gemini._report, opencode._report):
+        assert read(asked(), ended(json.dumps(told), "Killed", 137)).outcome is Outcome.CRASH
+
+
+def test_a_process_that_could_not_be_ended_is_told(desk: Desk) -> None:
+    blocked = "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); "
+    script = f"import os; os.mkfifo('pipe'); fd = os.open('pipe', os.O_RDWR); os.dup2(fd, 0); {blocked}"
+    deaf = f"{script} open('git.pid', 'w').write(str(os.getpid())); os.execvp('git', ['git', 'cat-file', '--batch'])"
+    words = (sys.executable, "-c", deaf)
+    request = replace(desk.request("command"), argv=words, timeout=1.0)
+    report = named("command").run(request, Runner(grace=0.2, git_grace=0.3))
+    git = int((desk.worktree / "git.pid").read_text())
+    os.kill(git, signal.SIGKILL)
+    wait_for(lambda: proc.start_time(git) == "")
+    assert report.outcome is Outcome.TIMEOUT
+    assert report.detail.endswith("; still running: git cat-file --batch")
+
+
+def test_an_empty_budget_starts_nothing(tmp_path: Path) -> None:
+    request = replace(asked(), budget_usd=0.0, output=str(tmp_path / "said"))
+    assert named("claude").run(request, Runner()).outcome is Outcome.BUDGET
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_result_counts_when_only_the_programs_end_did_not_come() -> None:

@@ -106,9 +106,19 @@ class Runner:
 
         A killed git strands its index.lock; at SIGTERM it removes it. So git is waited for, and named when it stays.
         """
+        session = None if leader is None else leader.pid
+        try:
+            return self._ask_then_kill(marker, session)
+        except BaseException:  # a second Ctrl-C: no time to ask
+            for one, is_git in _living(marker, session).items():
+                if not is_git:
+                    _send(one, signal.SIGKILL)
+            raise
+
+    def _ask_then_kill(self, marker: str, session: int | None) -> tuple[str, ...]:
         asked: set[proc.ProcessId] = set()
         begun = time.monotonic()
-        while living := _living(marker, None if leader is None else leader.pid):
+        while living := _living(marker, session):
             passed = time.monotonic() - begun
             others = [one for one, is_git in living.items() if not is_git]
             for one in living.keys() - asked:

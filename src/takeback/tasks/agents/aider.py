@@ -73,12 +73,11 @@ class Aider:
         try:
             # Wide lines, for its errors are wrapped in the middle of what is looked for.
             env = environment(request, ("COLUMNS",), COLUMNS="1000")
-            ended = launched(self.name, argv, request, runner, env)
+            return launched(self.name, argv, request, runner, env, _report)
         finally:
             os.unlink(prompt)
             for made in _caches(request.cwd) - before:
                 shutil.rmtree(os.path.join(request.cwd, made), ignore_errors=True)
-        return _report(request, ended)
 
 
 def _caches(cwd: str) -> set[str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -96,11 +96,17 @@ def located(name: str, program: str, env: Mapping[str, str], cwd: str, runner: R
 
 
 def launched(
-    name: str, argv: Sequence[str], request: Request, runner: Runner, env: Mapping[str, str], feed: str = ""
-) -> Ended:
-    """Run an agent's program in its worktree. Raises AgentMissing."""
+    name: str,
+    argv: Sequence[str],
+    request: Request,
+    runner: Runner,
+    env: Mapping[str, str],
+    read: Callable[[Request, Ended], Report],
+    feed: str = "",
+) -> Report:
+    """Run an agent's program in its worktree and read how it ended. Raises AgentMissing."""
     try:
-        return runner.run(
+        ended = runner.run(
             argv, cwd=request.cwd, env=env, output=request.output, marker=request.session,
             feed=feed.encode("utf-8", "surrogateescape"), timeout=request.timeout,
         )  # fmt: skip
@@ -109,6 +115,11 @@ def launched(
             raise
         why = f"{error.filename or argv[0]}: {error.strerror}"
         raise AgentMissing(name=name, why=why, next="start it by hand to see what it lacks") from error
+    report = read(request, ended)
+    if ended.left:
+        still = f"still running: {', '.join(ended.left)}"
+        report = replace(report, detail=f"{report.detail}; {still}" if report.detail else still)
+    return report
 
 
 def environment(request: Request, dropped: Sequence[str] = (), **defaults: str) -> dict[str, str]:

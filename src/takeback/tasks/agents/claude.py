@@ -49,6 +49,8 @@ class Claude:
 
     def run(self, request: Request, runner: Runner) -> Report:
         """Run one prompt to its end, every tool allowed."""
+        if request.budget_usd is not None and request.budget_usd <= 0:
+            return Report(Outcome.BUDGET, None, None, "", None, "there is nothing left of the budget")
         argv = [self.program(request.argv, request.env, request.cwd, runner), "-p", *request.argv]
         argv += ["--output-format", "stream-json", "--verbose"]
         if not given(request.argv, "--permission-mode", "--dangerously-skip-permissions"):
@@ -59,7 +61,7 @@ class Claude:
             argv += ["--session-id", request.session]
         # By default it repeats a refusal ten times in three minutes, an expired login too; 3 are done in 5 s.
         env = environment(request, _OUTER, CLAUDE_CODE_MAX_RETRIES="3", DISABLE_AUTOUPDATER="1")
-        return _report(request, launched(self.name, argv, request, runner, env, request.prompt))
+        return launched(self.name, argv, request, runner, env, _report, request.prompt)
 
 
 def _report(request: Request, ended: Ended) -> Report:

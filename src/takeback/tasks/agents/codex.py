@@ -47,7 +47,7 @@ class Codex:
         program = self.program(request.argv, request.env, request.cwd, runner)
         sandbox = () if given(request.argv, *_OWN_SANDBOX) else _SANDBOX
         argv = (program, "exec", "--json", *sandbox, *request.argv, "-")
-        return _report(request, launched(self.name, argv, request, runner, environment(request), request.prompt))
+        return launched(self.name, argv, request, runner, environment(request), _report, request.prompt)
 
 
 def _report(request: Request, ended: Ended) -> Report:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from takeback.errors import AgentMissing
-from takeback.host.headless import Runner
+from takeback.host.headless import Ended, Runner
 from takeback.tasks.agents.base import Outcome, Report, Request, decoded, environment, last_words, launched, located
 from takeback.tasks.agents.failing import without_result
 
@@ -29,8 +29,11 @@ class Command:
     def run(self, request: Request, runner: Runner) -> Report:
         """Run the program with its arguments as they are."""
         argv = (self.program(request.argv, request.env, request.cwd, runner), *request.argv[1:])
-        ended = launched(self.name, argv, request, runner, environment(request), request.prompt)
-        words = last_words(decoded(ended.out))
-        if ended.timed_out or ended.exit != 0:
-            return without_result(request, ended, words)
-        return Report(Outcome.DONE, 0, None, words, None, "")
+        return launched(self.name, argv, request, runner, environment(request), _report, request.prompt)
+
+
+def _report(request: Request, ended: Ended) -> Report:
+    words = last_words(decoded(ended.out))
+    if ended.timed_out or ended.exit != 0:
+        return without_result(request, ended, words)
+    return Report(Outcome.DONE, 0, None, words, None, "")

@@ -9,14 +9,18 @@ from takeback.host.headless import Ended
 from takeback.tasks.agents import signs
 from takeback.tasks.agents.base import Outcome, Report, Request, decoded, one_line
 
-_SAID = 4000  # characters at the end of an output in which signs are looked for
+# Characters at the end of an output in which signs are looked for.
+_ERRORS = 4000
+_SAID = 1500
 
 
 def without_result(request: Request, ended: Ended, words: str, cost: float | None = None) -> Report:
     """Return the report of a run that left no result."""
     if ended.timed_out:
         return Report(Outcome.TIMEOUT, None, cost, words, None, signs.out_of_time(request.timeout))
-    said, errors = decoded(ended.out)[-_SAID:], decoded(ended.err)[-_SAID:]
+    # Not in objects: there the work itself is told, which may be about limits and logins.
+    plain = b"\n".join(line for line in ended.out.splitlines() if not line.startswith(b"{"))
+    said, errors = decoded(plain)[-_SAID:], decoded(ended.err)[-_ERRORS:]
     detail = one_line(errors) or one_line(said) or "it said nothing"
     return failed(None, f"{said}\n{errors}", ended, words, cost, f"it ended with exit code {ended.exit}: {detail}")
 

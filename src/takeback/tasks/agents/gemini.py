@@ -63,7 +63,7 @@ class Gemini:
         settings = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
         with _few_retries(request) as defaults:
             env = environment(request, **settings, **defaults)
-            return _report(request, launched(self.name, argv, request, runner, env, request.prompt))
+            return launched(self.name, argv, request, runner, env, _report, request.prompt)
 
 
 @contextmanager

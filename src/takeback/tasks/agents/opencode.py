@@ -48,7 +48,7 @@ class OpenCode:
         program = self.program(request.argv, request.env, request.cwd, runner)
         argv = (program, "run", "--format", "json", "--auto", *request.argv)
         env = environment(request, OPENCODE_PERMISSION=_PERMISSION, OPENCODE_DISABLE_AUTOUPDATE="1")
-        return _report(request, launched(self.name, argv, request, runner, env, request.prompt))
+        return launched(self.name, argv, request, runner, env, _report, request.prompt)
 
 
 def _report(request: Request, ended: Ended) -> Report:
