@@ -150,13 +150,16 @@ def test_git_at_work_gets_the_time_to_remove_its_lock(run, tmp_path: Path) -> No
 OWN = """
 import os, sys
 from takeback.host.headless import Runner
-Runner(grace=0.3).run(("bash", "-c", "echo $$ >agent.pid; sleep 1000"), cwd=".", env=dict(os.environ), output="o",
-                      marker=sys.argv[1])
+marker, script, grace = sys.argv[1:]
+Runner(grace=float(grace)).run(("bash", "-c", script), cwd=".", env=dict(os.environ), output="o", marker=marker)
 """
+STUBBORN = "trap 'touch asked' TERM; echo $$ >agent.pid; while :; do sleep 0.1; done"
 
 
-def takeback(tmp_path: Path, marker: str) -> tuple[subprocess.Popen[bytes], proc.ProcessId]:
-    running = subprocess.Popen([sys.executable, "-c", OWN, marker], cwd=tmp_path)
+def takeback(
+    tmp_path: Path, marker: str, script: str = "echo $$ >agent.pid; sleep 1000", grace: float = 0.3
+) -> tuple[subprocess.Popen[bytes], proc.ProcessId]:
+    running = subprocess.Popen([sys.executable, "-c", OWN, marker, script, str(grace)], cwd=tmp_path)
     return running, pid_in(tmp_path / "agent.pid")
 
 
@@ -165,6 +168,15 @@ def test_who_ends_us_ends_the_run_first(tmp_path: Path, marker: str) -> None:
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE) == 128 + signal.SIGTERM
     assert not agent.alive()
+
+
+def test_who_cannot_wait_for_the_end_kills_at_once(tmp_path: Path, marker: str) -> None:
+    running, agent = takeback(tmp_path, marker, STUBBORN, 1000)
+    running.send_signal(signal.SIGTERM)
+    until((tmp_path / "asked").exists, "the agent was not asked to end")
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 128 + signal.SIGTERM
+    until(lambda: not agent.alive(), "the agent lives on")
 
 
 def test_what_a_killed_takeback_left_can_be_ended(tmp_path: Path, marker: str) -> None:

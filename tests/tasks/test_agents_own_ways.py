@@ -61,7 +61,7 @@ def test_claude_tells_to_the_second_when_a_subscription_may_go_on(desk: Desk) ->
     login = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-test"}
     report = desk.ask("claude", [limit], env=login)
     assert (report.outcome, report.resets_at_ns) == (Outcome.USAGE_LIMIT, until * 10**9)
-    assert "hit your limit" in report.detail
+    assert "limit · resets" in report.detail
 
 
 @long
@@ -190,10 +190,11 @@ def test_aider_leaves_commits_and_ignore_files_alone_and_keeps_an_index_that_was
 
 @long
 def test_aider_without_a_model_says_so(desk: Desk) -> None:
-    request = desk.request("aider")
+    request = desk.request("aider", timeout=15.0)
     env = {name: value for name, value in request.env.items() if "ANTHROPIC" not in name}
     report = named("aider").run(replace(request, argv=(), env=env), Runner(grace=2.0))
     assert report.outcome is Outcome.LOGIN_EXPIRED, report
+    assert report.detail == "No LLM model was specified and no API keys were provided."
 
 
 def test_aiders_error_counts_only_behind_its_last_reply() -> None:

@@ -34,7 +34,6 @@ TEXTS = {
     "OAuth token revoked · Please run /login": Outcome.LOGIN_EXPIRED,
     "unexpected status 401 Unauthorized: Missing bearer": Outcome.LOGIN_EXPIRED,
     "API key not valid. Please pass a valid API key.": Outcome.LOGIN_EXPIRED,
-    "No LLM model was specified and no API keys were provided.": Outcome.LOGIN_EXPIRED,
     "API Error: Claude Code is unable to respond, which appears to violate our Usage Policy": Outcome.REFUSED,
     "Prompt is too long": Outcome.REFUSED,
     "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons": Outcome.REFUSED,

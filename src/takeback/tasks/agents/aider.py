@@ -34,6 +34,7 @@ _QUIET = (
     "--no-pretty", "--no-stream", "--no-fancy-input",
     "--chat-history-file", os.devnull, "--input-history-file", os.devnull,
 )  # fmt: skip
+_NO_MODEL = "No LLM model was specified and no API keys were provided."
 _CACHE = ".aider.tags.cache."
 _REPLY = re.compile(r"^Tokens: .* sent, .* received\.", re.MULTILINE)
 _COST = re.compile(r"message, \$([\d.,]+) session")
@@ -71,8 +72,9 @@ class Aider:
         with open(prompt, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(request.prompt)
         try:
-            # Wide lines, for its errors are wrapped in the middle of what is looked for.
-            env = environment(request, ("COLUMNS",), COLUMNS="1000")
+            # Wide lines, for its errors are wrapped in the middle of what is looked for. And no browser: without any
+            # model it would open one, and wait for five minutes.
+            env = environment(request, ("COLUMNS", "BROWSER"), COLUMNS="1000", BROWSER="true")
             return launched(self.name, argv, request, runner, env, _report)
         finally:
             os.unlink(prompt)
@@ -93,6 +95,8 @@ def _report(request: Request, ended: Ended) -> Report:
     words = last_words(text[: replies[-1].start()]) if replies else ""
     after = text[replies[-1].end() :] if replies else text
     errors = list(_ERROR.finditer(after))
+    if _NO_MODEL in text:
+        return Report(Outcome.LOGIN_EXPIRED, exit_of(ended), cost, words, None, _NO_MODEL)
     if ended.timed_out or ended.exit != 0 or not (replies or errors):
         return without_result(request, ended, words, cost)
     if not errors:

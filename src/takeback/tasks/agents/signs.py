@@ -30,7 +30,7 @@ _LOGIN = re.compile(
     r"|failed to authenticate|not logged in|please (run|use) \W{0,2}/?login|log in again|token (has )?(been )?"
     r"(expired|revoked|invalidated)"
     r"|(session|login|credentials?) (has |have )?expired|oauth authentication is currently not|unauthenticated"
-    r"|please set an auth method|no llm model was specified|providerautherror",
+    r"|please set an auth method|providerautherror",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(
