@@ -5,6 +5,7 @@ desk.ask("codex", [bash("rm victim.txt"), {"text": "Done."}])
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,35 +61,52 @@ def make(path: str, line: str) -> Entry:
 class Desk:
     """One worktree of a repository; what each run said is below `said`."""
 
-    driver: Driver
-    scripts: Path
-    worktree: Path
-    said: Path
+    top: Path
+    home: Home
     asked: list[Request] = field(default_factory=list)
 
     @classmethod
     @contextmanager
     def opened(cls, top: Path, home: Home) -> Iterator[Desk]:
-        """Make the repository, its worktree and the model; all runs must have left nothing behind."""
-        scripted = Scripted(top / "model")
+        """Make the repository and its worktree; all runs must have left nothing behind."""
+        desk = cls(top, home)
+        project = top / "repository"
+        git(top, "init", "-q", str(project))
+        (project / "README.md").write_text("# Project\n")
+        git(project, "add", ".")
+        git(project, "commit", "-qm", "begin")
+        git(project, "worktree", "add", "-q", "--detach", str(desk.worktree))
+        desk.said.mkdir()
+        desk.plain.mkdir()
         try:
-            project = top / "repository"
-            git(top, "init", "-q", str(project))
-            (project / "README.md").write_text("# Project\n")
-            git(project, "add", ".")
-            git(project, "commit", "-qm", "begin")
-            git(project, "worktree", "add", "-q", "--detach", str(top / "worktree"))
-            (top / "said").mkdir()
-            desk = cls(Driver(scripted, home), top / "model" / "scripts", top / "worktree", top / "said")
             yield desk
             left = [one for request in desk.asked for one in headless._living(request.session, None)]
             assert left == [], "an agent left processes behind"
         finally:
-            scripted.stop()
+            if "scripted" in vars(desk):
+                desk.scripted.stop()
 
     @property
+    def worktree(self) -> Path:
+        return self.top / "worktree"
+
+    @property
+    def said(self) -> Path:
+        return self.top / "said"
+
+    @property
+    def plain(self) -> Path:
+        """The scripts of the program that needs no model."""
+        return self.top / "plain"
+
+    @cached_property
     def scripted(self) -> Scripted:
-        return self.driver.scripted
+        """The scripted model, started when it is first needed; without it the test is skipped."""
+        return Scripted(self.top / "model")
+
+    @cached_property
+    def driver(self) -> Driver:
+        return Driver(self.scripted, self.home)
 
     def ask(
         self,
@@ -102,9 +121,15 @@ class Desk:
         runner: Runner | None = None,
     ) -> Report:
         """Run an agent on a script, as one attempt of a task. `argv` are more arguments of its program."""
-        mark = self.scripted.play(f"s{len(self.asked)}", entries)
+        mark = self._play(agent, f"s{len(self.asked)}", entries)
         self.asked.append(self.request(agent, f"{prompt} {mark}", argv, env, timeout, budget))
         return named(agent).run(self.asked[-1], runner or Runner(grace=2.0))
+
+    def _play(self, agent: str, name: str, entries: Sequence[Entry]) -> str:
+        if agent != "command":
+            return self.scripted.play(name, entries)
+        (self.plain / f"{name}.json").write_text(json.dumps(list(entries)), "utf-8")
+        return f"[[script:{name}]]"
 
     def request(
         self,
@@ -125,7 +150,7 @@ class Desk:
 
     def _settled(self, agent: str) -> tuple[tuple[str, ...], dict[str, str]]:
         if agent == "command":
-            return (sys.executable, str(PLAIN), str(self.scripts)), self.driver.home.env()
+            return (sys.executable, str(PLAIN), str(self.plain)), self.home.env()
         if agent == "aider":
             env = self.driver.environment("claude") | {
                 "ANTHROPIC_API_BASE": f"http://127.0.0.1:{self.scripted.port}",

@@ -27,14 +27,16 @@ _KEPT_OUT = 16 << 20
 _KEPT_ERR = 1 << 20
 _UNKILLABLE = 10.0
 _POLL = 0.02
+_staying: list[subprocess.Popen[bytes]] = []  # not to be forgotten: what is, is complained about
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a run ended.
 
-    `exit` is the exit code, 128+n for signal n. `out` and `err` are the ends of its output: 16 MiB and 1 MiB at most.
-    `left` names what could not be ended: git at work past the bound, or a process the kernel holds.
+    `exit` is the exit code, 128+n for signal n, -1 when the program itself could not be ended. `out` and `err` are the
+    ends of its output: 16 MiB and 1 MiB at most. `left` names what could not be ended: git at work past the bound, or
+    a process the kernel holds.
     """
 
     exit: int
@@ -89,9 +91,8 @@ class Runner:
                 timed_out = not _wait(popen, timeout)
             finally:
                 left = self._end(marker, popen)
-        code = popen.wait()
         ended = Ended(
-            128 - code if code < 0 else code, timed_out, _tail(output, _KEPT_OUT), _tail(errors, _KEPT_ERR),
+            _code(popen), timed_out, _tail(output, _KEPT_OUT), _tail(errors, _KEPT_ERR),
             self.clock(), left,
         )  # fmt: skip
         _join(output, errors)
@@ -131,6 +132,15 @@ class Runner:
                 break
             time.sleep(_POLL)
         return tuple(sorted(proc.command_of(one.pid) for one in living))
+
+
+def _code(popen: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a program that has ended, or -1."""
+    if not _wait(popen, 0):
+        _staying.append(popen)
+        return -1
+    code = popen.wait()
+    return 128 - code if code < 0 else code
 
 
 def _wait(popen: subprocess.Popen[bytes], timeout: float | None) -> bool:
