@@ -4,6 +4,7 @@
     ├── UsageError            exit 2   the request itself cannot be meant
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
     │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound  StepNotFound
+    │   ├── UnknownAgent
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── StepDenied  StepHeld
@@ -16,7 +17,7 @@
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  FetchFailed  ImageBuildFailed
     │   ├── ImageFetchFailed
-    │   ├── EngineFailed  MachineGone
+    │   ├── EngineFailed  MachineGone  AgentMissing
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
     │       └── CommandTimeout
@@ -277,6 +278,12 @@ class UnknownImage(UsageError):
     http_status = 404
     message = "{name!r} is no image: {why}"
     hint = "images are {known}, and any directory with a system in it, by its full path"
+
+
+class UnknownAgent(UsageError):
+    kind = "unknown-agent"
+    message = "{name!r} is no agent that takeback knows"
+    hint = "{nearest}"
 
 
 class Refused(TakebackError, group=True):
@@ -663,6 +670,12 @@ class MachineRefused(Unable):
     http_status = 409
     message = "the sandbox could not do {what}: {why}"
     hint = "list its processes to see what is there"
+
+
+class AgentMissing(Unable):
+    kind = "agent-missing"
+    message = "the agent {name} cannot be started: {why}"
+    hint = "{next}"
 
 
 class Damaged(TakebackError):
