@@ -32,6 +32,7 @@ COMMANDS = (
     "undo",
     "redo",
     "restore",
+    "task",
     "gc",
     "du",
     "explain",
