@@ -12,7 +12,7 @@
     │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
     │   ├── OtherKeeper  NotAPerson  WrongToken  HoldNotWaiting  HoldStale
-    │   ├── TaskExists  NoCommits  BranchElsewhere  DirtyTree  RedCheck  TaskLanded  RevertConflict  RevertRefused
+    │   ├── TaskExists  NoCommits  BranchElsewhere  DirtyTree  RedCheck  TaskLanded  RevertRefused
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
@@ -504,12 +504,6 @@ class TaskLanded(Refused):
     kind = "task-landed"
     message = "task {id} has landed as commit {commit}: an undo of its steps would leave the commit"
     hint = "takeback revert {id}"
-
-
-class RevertConflict(Refused):
-    kind = "revert-conflict"
-    message = "task {id} cannot be reverted by itself: {paths} changed since. Nothing was changed"
-    hint = "{next}"
 
 
 class RevertRefused(Refused):

@@ -89,7 +89,7 @@ def test_the_agents_own_commits_are_folded_in_and_stay_reachable(shop: Project) 
     shop.git("reflog", "expire", "--expire=now", "--all")
     shop.git("gc", "-q", "--prune=now")
     (store,) = shop.home.data.glob("projects/*/store.git")
-    assert b"mine-1" in shop.home.git(store, "log", "--format=%s", attempt["commits"][0])
+    assert b"mine-one" in shop.home.git(store, "log", "--format=%s", attempt["commits"][0])
 
 
 def test_an_agent_that_changes_branches_or_leaves_a_lock_moves_no_branch(shop: Project) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from takeback.app.project import Project
@@ -16,10 +16,12 @@ from takeback.files.layout import DataDir
 from takeback.host import usergit
 from takeback.host.headless import Runner
 from takeback.host.usergit import UserGit
-from takeback.tasks import agents, run, start
+from takeback.tasks import agents, blame, revert, run, start, views
+from takeback.tasks.blame import Blamed
 from takeback.tasks.job import Job, Saver, Tools
 from takeback.tasks.model import Task, Wish
 from takeback.tasks.record import Tasks
+from takeback.tasks.revert import Reverted
 
 Say = Callable[[str], None]
 
@@ -75,3 +77,30 @@ def resume_task(project: Project, id: str, say: Say = _silent) -> Task:
     with folder.working("task"):
         task = found.tasks.get(id)
         return run.resume(Job(found, folder, task), agents.named(task.wish.agent))
+
+
+def list_tasks(project: Project) -> list[Task]:
+    """Return all tasks of a project, oldest first."""
+    return views.listed(tools(project))
+
+
+def show_task(project: Project, id: str) -> tuple[Task, views.Now]:
+    """Return a task and what git says about it now. Raises UnknownId, Damaged."""
+    found = tools(project)
+    task = views.as_it_stands(found, found.tasks.get(id))
+    return task, views.now(found, task)
+
+
+def revert_task(
+    project: Project, id: str, *, dependants: bool, verify: Sequence[str], dry_run: bool, say: Say = _silent
+) -> Reverted:
+    """Take a landed task back. Raises UnknownId, and what `tasks.revert` raises."""
+    found = tools(project, say)
+    task = found.tasks.get(id)
+    return revert.revert(found, task, dependants=dependants, verify=verify, dry_run=dry_run)
+
+
+def blame_task(project: Project, cmd: str, timeout: float | None, say: Say = _silent) -> Blamed:
+    """Find the task that broke a check. Raises NothingToDo, and what a worktree needs."""
+    found = tools(project, say)
+    return blame.blame(found, cmd, timeout or found.settings.check_timeout)

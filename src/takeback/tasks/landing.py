@@ -11,14 +11,14 @@ import re
 from takeback.errors import GitFailed
 from takeback.host.usergit import UserGit
 from takeback.tasks import attempt as attempts
-from takeback.tasks import ground
+from takeback.tasks import branches, ground, scratch
 from takeback.tasks.attempt import HOOK
+from takeback.tasks.branches import ATTEMPT, CHECKPOINT, REVERTS, TASK
 from takeback.tasks.checks import said
 from takeback.tasks.job import Job
 from takeback.tasks.model import Attempt, Task
 from takeback.tasks.record import save
 
-TASK, ATTEMPT, CHECKPOINT = "Task-Id", "Task-Attempt", "Task-Checkpoint"
 _SUBJECT = 72
 _HOOKS_SECONDS = 1800.0
 
@@ -67,27 +67,10 @@ def found(job: Job) -> tuple[str, int]:
     tip = git.commit(f"refs/heads/{job.task.branch}")
     if not tip:
         return "", 0
-    for commit, values in trailers(git, f"{job.task.base}..{tip}"):
-        if values.get(TASK) == job.task.id and values.get(ATTEMPT, "").isdigit():
-            return commit, int(values[ATTEMPT])
+    for one in branches.landed(git, f"{job.task.base}..{tip}"):
+        if one.task == job.task.id and one.attempt:
+            return one.commit, one.attempt
     return "", 0
-
-
-def trailers(git: UserGit, range: str, *more: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the commits of a range, newest first, each with its task's trailers."""
-    form = "%x01%H%x00%(trailers:only=true,unfold=true)"
-    out = git.run("log", f"--format={form}", "--no-show-signature", *more, range, "--").decode(
-        "utf-8", "surrogateescape"
-    )
-    result = []
-    for record in out.split("\x01")[1:]:
-        commit, _, text = record.partition("\x00")
-        values = {}
-        for line in text.splitlines():
-            name, _, value = line.partition(":")
-            values[name.strip()] = value.strip()
-        result.append((commit, values))
-    return result
 
 
 def message(task: Task, attempt: Attempt) -> str:
@@ -99,7 +82,7 @@ def message(task: Task, attempt: Attempt) -> str:
         cut = subject[: _SUBJECT - 3].rpartition(" ")[0] or subject[: _SUBJECT - 3]
         subject, rest = cut + "...", text
     # A line that looks like a trailer of ours, in a prompt, must not be taken for one.
-    rest = re.sub(rf"^({TASK}|{ATTEMPT}|{CHECKPOINT}|Reverts-Task)(?=\s*:)", r"> \1", rest.strip(), flags=re.M | re.I)
+    rest = re.sub(rf"^({TASK}|{ATTEMPT}|{CHECKPOINT}|{REVERTS})(?=\s*:)", r"> \1", rest.strip(), flags=re.M | re.I)
     body = f"{rest}\n\n" if rest else ""
     trailer = f"{TASK}: {task.id}\n{ATTEMPT}: {attempt.n}\n{CHECKPOINT}: {task.before}\n"
     return f"{subject or f'Task {task.id}'}\n\n{body}{trailer}"
@@ -149,14 +132,8 @@ def trial(job: Job) -> None:
     """Try to take the landed commit back in a scratch worktree, with the checks, and record the verdict."""
     task = job.task
     if task.wish.here:
-        scratch = os.path.join(os.fsencode(job.folder.path), b"scratch", os.path.basename(task.root))
-        git = job.tools.git.at(scratch)
-        try:
-            ground.add(job.tools.git, scratch, task.commit)
-            job.tools.furnish(git, ground.State(task.root), job.folder.path / "trial.setup.out", id=task.id)
+        with scratch.at(job.tools, task.commit, id=task.id) as git:
             verdict, why = _tried(job, git)
-        finally:
-            ground.remove(job.tools.git, scratch)
     else:
         # The task's own tree, with the state it ended with: a change of state that the commit does not hold shows here.
         job.git.run("reset", "-q", "--hard", task.commit)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from takeback.errors import Damaged, TaskExists, UnknownId, UsageError
+from takeback.errors import Damaged, TaskExists, TaskLanded, UnknownId, UsageError
 from takeback.host import atomic, locks
 from takeback.tasks.model import Attempt, Check, Flag, Task, TaskOutcome, Wish, plain
 
@@ -174,6 +174,22 @@ class Tasks:
             if task is not None:
                 found.append(task)
         return sorted(found, key=lambda one: one.created_ns)
+
+    def refuse_landed(self, id: str) -> None:
+        """Raise TaskLanded for a task whose commit is there: an undo of its steps would not take that back."""
+        if not _ID.fullmatch(id) or not (self.path / id / "record.jsonl").exists():
+            return
+        task = self.get(id)
+        if task.commit and not task.reverted_by:
+            raise TaskLanded(id=id, commit=task.commit[:12])
+
+    def checkpoint_of(self, name: str) -> str:
+        """Return the checkpoint of an attempt: `t:name/2`, or `t:name` for the last one. Raises UnknownId."""
+        id, _, number = name.removeprefix("t:").partition("/")
+        found = [one for one in self.get(id).attempts if one.checkpoint and number in ("", str(one.n))]
+        if not found:
+            raise UnknownId(what="attempt", id=name, nearest=f"`takeback attempts {id}` lists them")
+        return found[-1].checkpoint
 
     def checkpoints(self) -> set[str]:
         """Return the checkpoints that tasks name: evidence, which `gc` keeps."""

@@ -14,7 +14,7 @@ import shutil
 
 from takeback.errors import NothingToDo, RedCheck, TakebackError
 from takeback.tasks import attempt as attempts
-from takeback.tasks import ground, landing, trees
+from takeback.tasks import ground, landing, scratch, trees
 from takeback.tasks.agents.base import Agent, Outcome
 from takeback.tasks.attempt import INTERRUPTED, PASSED
 from takeback.tasks.checks import said, tail
@@ -72,7 +72,12 @@ def prepare(job: Job) -> None:
     notes: list[str] = []
     if not task.wish.here:
         ground.add(tools.git, task.worktree, task.base)
-        state, notes = tools.furnish(job.git, _state(job), job.folder.path / "setup.out", id=task.id)
+        state, notes = tools.furnish(
+            job.git,
+            scratch.state_for(tools, task.base, task.root, but=task.id),
+            job.folder.path / "setup.out",
+            id=task.id,
+        )
     with tools.opened(job.path) as saver:
         before = saver.checkpoint(f"before t:{task.id}", task=task.id)
     red = []
@@ -85,16 +90,6 @@ def prepare(job: Job) -> None:
     job.write("ready", before=before.id, red=red, state=state, notes=notes)
     for note in notes:
         tools.say(note)
-
-
-def _state(job: Job) -> ground.State:
-    """Where state files come from: the user's tree, and the last task that landed on this branch's tip."""
-    task = job.task
-    for other in reversed(job.tools.tasks.tasks()):
-        if other.id != task.id and other.commit == task.base and not other.wish.here:
-            folder = job.tools.tasks.folder(other.id)
-            return ground.State(task.root, os.fsencode(folder.state), other.state)
-    return ground.State(task.root)
 
 
 def _again(job: Job) -> None:

@@ -27,7 +27,9 @@ def _private_index(git: UserGit) -> Iterator[bytes]:
     try:
         copy = os.path.join(folder, b"index")
         if os.path.exists(own):
-            shutil.copyfile(own, copy)
+            # With its time: git looks into files no older than the index, as their stamps may hide a change of the same
+            # size in the same second (gitformat-index(5), "racy").
+            shutil.copy2(own, copy)
         yield copy
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -93,7 +95,7 @@ def without_commit(git: UserGit, tip: str, commit: str) -> tuple[str, list[str]]
     """
     # merge-tree finds the base by itself, and `--merge-base` came with git 2.40: three commits of one line say it.
     parent = git.commit(f"{commit}^")
-    before = git.tree(parent) if parent else git.line("mktree")
+    before = git.tree(parent) if parent else git.run("mktree", feed=b"").decode().strip()
     base = _commit(git, git.tree(commit))
     ours, theirs = _commit(git, git.tree(tip), base), _commit(git, before, base)
     done = git.finish("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
