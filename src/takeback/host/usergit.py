@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from takeback.errors import GitFailed, GitMissing
 from takeback.host import process
 from takeback.host.git import MINIMUM_TEXT, checked
+from takeback.host.headless import MARKER
 
 _SECONDS = 300.0
 # What would turn git to another repository, or to another part of this one.
@@ -49,6 +50,7 @@ class UserGit:
         alternates: bytes | None = None,
     ) -> None:
         self.cwd = cwd
+        self._paths: dict[str, bytes] = {}
         self._environ = environ
         self._env = environment(environ)
         settings = dict(_QUIET)
@@ -79,9 +81,10 @@ class UserGit:
         """Return the same worktree seen through other parts, or with its hooks."""
         return UserGit(self.cwd, self._environ, hooks=hooks, index=index, objects=objects, alternates=alternates)
 
-    def at(self, cwd: bytes) -> UserGit:
-        """Return the same for another worktree."""
-        return UserGit(cwd, self._environ)
+    def at(self, cwd: bytes, *, marker: str = "") -> UserGit:
+        """Return the same for another worktree; `marker` names what it starts, for `headless.Runner.end_left`."""
+        marked = {MARKER: f"{self._environ.get(MARKER, '')} {marker}".strip()} if marker else {}
+        return UserGit(cwd, {**self._environ, **marked})
 
     def finish(
         self, *args: str | bytes, feed: bytes | None = None, env: Mapping[str, str] | None = None,
@@ -114,6 +117,12 @@ class UserGit:
     def line(self, *args: str | bytes, ok: Sequence[int] = (0,)) -> str:
         """Return the one line a git command prints, empty when it prints none."""
         return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").strip("\n")
+
+    def path(self, name: str) -> bytes:
+        """Return where a part of the repository is, such as this worktree's `index`; asked of git once."""
+        if name not in self._paths:
+            self._paths[name] = os.fsencode(self.line("rev-parse", "--path-format=absolute", "--git-path", name))
+        return self._paths[name]
 
     def commit(self, rev: str) -> str:
         """Return the commit a name stands for, or an empty string."""

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,8 +58,8 @@ class Tools:
         return Checker(self.runner, self.env, timeout, self.say, self.marker(id))
 
     def marker(self, id: str) -> str:
-        """Return what marks the processes of a task's checks."""
-        return f"takeback-check-{self.key}-{id}"
+        """Return what marks the processes of a task's checks, and git's in its tree."""
+        return f"takeback-task-{self.key}-{id}"
 
     def furnish(self, git: UserGit, state: ground.State, output: Path, *, id: str) -> tuple[dict[str, str], list[str]]:
         """Give a new worktree state files and dependencies, and run the set-up; return digests and notes.
@@ -84,7 +85,7 @@ class Job:
         self.task = task
         self.agent = agent
         self.path = task.root if task.wish.here else task.worktree
-        self.git = tools.git.at(self.path)
+        self.git = tools.git.at(self.path, marker=tools.marker(task.id))
         self.checker = tools.checker(task.id, task.wish.check_timeout)
 
     def write(self, event: str, **fields: Any) -> None:
@@ -97,7 +98,7 @@ class Job:
         """Shared directories in the tree, which no commit may hold."""
         return [] if self.task.wish.here else list(ground.links_of(self.tools.settings, self.path))
 
-    @property
+    @cached_property
     def base_tree(self) -> str:
         return self.tools.git.tree(self.task.base)
 
@@ -118,8 +119,7 @@ class Job:
         """Remove an index.lock that a killed git of the agent left in the task's own worktree."""
         if self.task.wish.here:
             return
-        lock = self.git.line("rev-parse", "--path-format=absolute", "--git-path", "index.lock")
         try:
-            os.unlink(lock)
+            os.unlink(self.git.path("index.lock"))
         except FileNotFoundError:
             pass

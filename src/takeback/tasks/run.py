@@ -41,7 +41,7 @@ def resume(job: Job, agent: Agent) -> Task:
     task = job.task
     if task.ended:
         raise NothingToDo(sentence=f"task {task.id} has ended: {task.outcome}", next=f"takeback show t:{task.id}")
-    job.tools.runner.end_left(job.tools.marker(task.id))
+    job.tools.runner.end_left(job.tools.marker(task.id))  # checks, and a git whose takeback was killed
     for one in task.attempts:
         if one.session and not one.saved:
             job.tools.runner.end_left(one.session)
@@ -71,7 +71,7 @@ def prepare(job: Job) -> None:
     state: dict[str, str] = {}
     notes: list[str] = []
     if not task.wish.here:
-        ground.add(tools.git, task.worktree, task.base)
+        ground.add(tools.git.at(task.root, marker=tools.marker(task.id)), task.worktree, task.base)
         state, notes = tools.furnish(
             job.git,
             scratch.state_for(tools, task.base, task.root, but=task.id),

@@ -22,7 +22,7 @@ from takeback.tasks.flags import changed
 @contextmanager
 def _private_index(git: UserGit) -> Iterator[bytes]:
     """A copy of the worktree's index, whose stat data spares reading every file again."""
-    own = os.fsencode(git.line("rev-parse", "--path-format=absolute", "--git-path", "index"))
+    own = git.path("index")
     folder = tempfile.mkdtemp(prefix=b"takeback-index-", dir=os.path.dirname(own))
     try:
         copy = os.path.join(folder, b"index")
@@ -80,7 +80,7 @@ def diff(git: UserGit, before: str, after: str) -> bytes:
 @contextmanager
 def aside(git: UserGit) -> Iterator[UserGit]:
     """The same repository with a folder of its own for new objects, thrown away at the end."""
-    objects = os.fsencode(git.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
+    objects = git.path("objects")
     folder = tempfile.mkdtemp(prefix="takeback-objects-")
     try:
         yield git.view(objects=os.fsencode(folder), alternates=objects)
