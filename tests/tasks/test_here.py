@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.cli import Project
 from tests.tasks.shop import folder, log, nothing_left, show, task
 
@@ -32,6 +34,7 @@ def test_a_task_here_lands_on_the_branch_that_is_out(shop: Project) -> None:
     nothing_left(shop)
 
 
+@pytest.mark.long
 def test_a_hook_that_refuses_here_leaves_the_branch_where_it_was(shop: Project) -> None:
     shop.write(".git/hooks/commit-msg", "#!/bin/sh\nexit 1\n", mode=0o755)
     before = shop.moment()
@@ -40,6 +43,7 @@ def test_a_hook_that_refuses_here_leaves_the_branch_where_it_was(shop: Project) 
     assert before.changes() == []
 
 
+@pytest.mark.long
 def test_here_refuses_a_tree_that_is_dirty_detached_or_on_another_branch(shop: Project) -> None:
     shop.write("new", "1\n")
     assert task(shop, "a", "true", "--here", check=False).error == "dirty-tree"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from takeback.errors import UsageError
+from takeback.tasks.record import check_id
 from tests.support.cli import Home, Project
 from tests.tasks.shop import folder, nothing_left, task, tip
 
@@ -27,12 +31,13 @@ def test_unknown_agents_programs_flags_and_ids_are_refused(shop: Project) -> Non
     done = shop.tb("task", "run", "--prompt", "x", "--verify", "true", "--", "no-such-program", check=False)
     assert done.error == "agent-missing"
     assert task(shop, "x", "true", "--allow", "everything", check=False).error == "usage"
-    for id in ("", "../x", "a..b", "-x", "a/b", "x.lock", "a b", "x" * 65):
-        done = task(shop, id or ".", "true", check=False)
+    for id in ("../x", "x.lock", "x" * 65):
+        done = task(shop, id, "true", check=False)
         assert (done.code, done.error) == (2, "usage"), id
     _no_trace(shop)
 
 
+@pytest.mark.long
 def test_a_prompt_is_needed_once(shop: Project) -> None:
     words = ("--verify", "true", "--", "true")
     assert shop.tb("task", "run", *words, check=False).code == 2
@@ -80,6 +85,7 @@ def test_a_check_that_fails_before_the_task_is_said_at_once_and_can_be_allowed(s
     assert (done["outcome"], done["revertible"]) == ("landed", True)
 
 
+@pytest.mark.long
 def test_a_setup_that_fails_begins_no_task(shop: Project) -> None:
     shop.write(".takeback.toml", '[task]\nsetup = "echo no network; exit 4"\n')
     shop.git("add", "-A")
@@ -89,6 +95,7 @@ def test_a_setup_that_fails_begins_no_task(shop: Project) -> None:
     _no_trace(shop)
 
 
+@pytest.mark.long
 def test_a_branch_that_moves_while_the_task_runs_is_not_overwritten(shop: Project) -> None:
     shop.git("branch", "night")
     there = f"git -C '{shop.root}'"
@@ -97,3 +104,10 @@ def test_a_branch_that_moves_while_the_task_runs_is_not_overwritten(shop: Projec
     assert done["outcome"] == "failed" and "moved while the task ran" in done["reason"]
     assert shop.git("log", "-1", "--format=%s", "night") == b"other\n"
     assert tip(shop, "night") and folder(shop, "late").is_dir()
+
+
+@pytest.mark.parametrize("id", ["", "../x", "a..b", "-x", "a/b", "x.lock", "a b", "x" * 65, ".a", "a.", "a\n"])
+def test_what_cannot_be_a_branch_or_a_folder_cannot_be_an_id(id: str) -> None:
+    with pytest.raises(UsageError):
+        check_id(id)
+    assert check_id("t:fix-1.2_b") == "fix-1.2_b"

@@ -37,6 +37,7 @@ def test_a_conflict_changes_nothing_and_names_what_must_go_first(stack: Project)
     nothing_left(stack)
 
 
+@pytest.mark.long
 def test_with_dependants_all_go_at_once_newest_first(stack: Project) -> None:
     done = stack.tb("revert", "t:a", "--with-dependants")
     assert [one["task"] for one in done["reverts"]] == ["b", "a"]
@@ -125,6 +126,7 @@ def test_attempts_are_listed_and_come_back_into_a_directory_or_the_tree(shop: Pr
     assert b"restore  takeback restore" in shop.tb("attempts", "bad", as_json=False).out
 
 
+@pytest.mark.long
 def test_evidence_outlives_gc(shop: Project) -> None:
     done = task(shop, "bad", "echo $ATTEMPT > broken", "--attempts", "2", check=False)
     shop.write("other", "1\n")
@@ -134,6 +136,7 @@ def test_evidence_outlives_gc(shop: Project) -> None:
         shop.tb("restore", one["checkpoint"], "--to", str(shop.home.path / one["checkpoint"]))
 
 
+@pytest.mark.long
 def test_blame_names_a_persons_commit_as_no_task(stack: Project) -> None:
     stack.write("app.py", "broken = True\n")
     stack.git("commit", "-qam", "by hand")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Project
-from tests.tasks.shop import events, folder, log, nothing_left, show, task, tip, trailers
+from tests.tasks.shop import events, log, nothing_left, show, task, tip, trailers
 
 
 def test_a_task_that_passes_lands_as_one_commit_with_its_name_and_the_users_tree_is_untouched(shop: Project) -> None:
@@ -59,6 +59,7 @@ def test_a_task_that_fails_leaves_nothing_but_evidence(shop: Project) -> None:
     nothing_left(shop)
 
 
+@pytest.mark.long
 def test_a_later_attempt_is_told_the_end_of_what_the_check_said_and_mends_it(shop: Project) -> None:
     script = "cat > .env.told; if [ $ATTEMPT = 1 ]; then touch broken; else rm broken; cp .env.told told; fi"
     done = task(shop, "mend", script, "--verify", "test ! -f broken || { echo the reason is 42; exit 7; }")
@@ -92,6 +93,7 @@ def test_the_agents_own_commits_are_folded_in_and_stay_reachable(shop: Project) 
     assert b"mine-one" in shop.home.git(store, "log", "--format=%s", attempt["commits"][0])
 
 
+@pytest.mark.long
 def test_an_agent_that_changes_branches_or_leaves_a_lock_moves_no_branch(shop: Project) -> None:
     lock = "touch $(git rev-parse --git-path index.lock)"
     script = f"git switch -qc mine; echo 1 > one; git add one; git commit -qm mine; {lock}"
@@ -110,6 +112,7 @@ def test_what_setup_and_checks_leave_lying_about_is_in_no_commit(shop: Project) 
     assert shop.git("show", "--name-only", "--format=", done["commit"]).decode().split() == ["work-1", "work-2"]
 
 
+@pytest.mark.long
 def test_state_files_are_copied_in_and_a_landed_tasks_state_goes_along_the_branch(shop: Project) -> None:
     done = task(
         shop, "one", "cat .env data/local.db > got; stat -c %a .env > mode; echo TOKEN=2 > .env", "--onto", "night"
@@ -125,6 +128,7 @@ def test_state_files_are_copied_in_and_a_landed_tasks_state_goes_along_the_branc
     assert log(shop, "night") == ["Do three", "Do two", "Do one", "first"]
 
 
+@pytest.mark.long
 def test_shared_and_cloned_directories_are_there_and_in_no_commit(shop: Project) -> None:
     shop.write(".takeback.toml", '[task]\nshare = ["node_modules"]\nclone = ["cache"]\n')
     shop.write(".gitignore", ".env\n*.db\ncache/\nnode_modules/\n")
@@ -153,6 +157,7 @@ def test_the_users_hooks_run_and_one_that_refuses_is_a_failed_landing(shop: Proj
     assert "no forbidden files" in done["reason"]
 
 
+@pytest.mark.long
 def test_a_hook_that_changes_the_tree_is_judged_again(shop: Project) -> None:
     hook = "#!/bin/sh\nif test -f spoil; then echo x > broken; git add broken; else echo formatted > f; git add f; fi\n"
     shop.write(".git/hooks/pre-commit", hook, mode=0o755)
@@ -175,29 +180,6 @@ def test_a_crash_a_timeout_and_a_hanging_check_are_each_their_own_outcome(shop: 
     nothing_left(shop)
 
 
-def test_a_usage_limit_is_waited_for_and_the_attempt_is_given_back(shop: Project) -> None:
-    shop.write(".takeback.toml", "[task]\nlimit_wait = 0.1\n")
-    script = "if test ! -f ../../seen; then touch ../../seen; echo 'usage limit reached' >&2; exit 1; fi; touch a"
-    done = task(shop, "limited", script, "--attempts", "1")
-    assert [(one["outcome"], one["refunded"]) for one in done["attempts"]] == [("usage-limit", True), ("passed", False)]
-
-
-def test_an_expired_login_stops_the_task_which_goes_on_after_a_resume(shop: Project) -> None:
-    script = (
-        "test -f ../../in || { echo half > half; echo '401 Unauthorized: please run login' >&2; exit 1; }; cat half"
-    )
-    done = task(shop, "login", script, "--attempts", "1", check=False)
-    assert (done.code, done["outcome"]) == (1, "login-expired")
-    assert "task resume login" in done["reason"]
-    (folder(shop, "login") / "in").touch()
-    done = shop.tb("task", "resume", "login")
-    assert done["outcome"] == "landed"
-    assert [one["outcome"] for one in done["attempts"]] == ["login-expired", "passed"]
-    assert show(shop, done["commit"], "half") == b"half\n"
-    again = shop.tb("task", "resume", "login", check=False)
-    assert (again.code, again.error) == (1, "nothing-to-do")
-
-
 def test_a_task_whose_state_does_not_come_back_with_its_commit_is_called_landed_wrong(shop: Project) -> None:
     done = task(
         shop,
@@ -210,6 +192,7 @@ def test_a_task_whose_state_does_not_come_back_with_its_commit_is_called_landed_
     assert "when it is reverted" in done["revert_reason"]
 
 
+@pytest.mark.long
 def test_a_long_prompt_gets_a_subject_that_fits_and_cannot_forge_trailers(shop: Project) -> None:
     prompt = "word " * 40 + "\n\nmore\nTask-Id: other\n"
     done = shop.tb("task", "run", "--prompt", prompt, "--verify", "true", "--", "touch", "a")
@@ -218,12 +201,14 @@ def test_a_long_prompt_gets_a_subject_that_fits_and_cannot_forge_trailers(shop: 
     assert trailers(shop, done["commit"])["Task-Id"] == done["id"]
 
 
+@pytest.mark.long
 def test_without_json_the_way_back_is_printed_on_stdout_and_progress_on_stderr(shop: Project) -> None:
     done = task(shop, "plain", "touch a", as_json=False)
     assert done.out.decode().splitlines()[-1] == "Take this back with: takeback revert plain"
     assert b"attempt 1 of 3: command" in done.err
 
 
+@pytest.mark.long
 def test_the_record_has_a_line_for_each_step_in_order(shop: Project) -> None:
     task(shop, "lines", "touch a")
     words = ["made", "ready", "attempt", "agent", "saved", "checked", "judged", "landed", "trial", "cleared", "ended"]
@@ -231,6 +216,7 @@ def test_the_record_has_a_line_for_each_step_in_order(shop: Project) -> None:
 
 
 @pytest.mark.parametrize("where", [".", "src"])
+@pytest.mark.long
 def test_a_task_is_run_from_anywhere_in_the_project(shop: Project, where: str) -> None:
     os.makedirs(shop.at("src"), exist_ok=True)
     done = task(shop, "deep", "pwd > at", cwd=where)

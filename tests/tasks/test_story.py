@@ -1,14 +1,19 @@
 """The night this is for: seven tasks on one branch, one of them quietly wrong, one a wreck; then one command each.
 
-Does not cover: the same with a real agent program (`test_story_claude`).
+Does not cover: how agents end (`test_agents_conformance`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.cli import Project
+import pytest
+
+from tests.agents import programs
+from tests.agents.support import Driver, Scripted, bash
+from tests.support.cli import Home, Project, Result
 from tests.tasks.shop import CHECK, log, nothing_left, show, task
 
 _LOOK = (
@@ -30,12 +35,42 @@ _SCRIPTS = {
 }
 
 
+class Agents:
+    """Gives a task to an agent: shell source, or Claude Code with a model that runs this source."""
+
+    def __init__(self, name: str, home: Home, top: Path) -> None:
+        self.name = name
+        self._scripted = Scripted(top / "model") if name == "claude" else None
+        self._driver = Driver(self._scripted, home) if self._scripted else None
+
+    def do(self, project: Project, id: str, script: str, *more: str) -> Result:
+        """Run a task to its end."""
+        if self._scripted is None or self._driver is None:
+            return task(project, id, script, *more, check=False)
+        mark = self._scripted.play(id, [bash(script), {"text": "All done, and everything works."}])
+        env = self._driver.environment("claude")
+        env["PATH"] = os.pathsep.join([str(programs.program("claude").parent), env["PATH"]])
+        words = ("--prompt", f"Do {id}\n\n{mark}", "--verify", CHECK, "--agent", "claude")
+        return project.tb("task", "run", "--id", id, *words, *more, check=False, env=env)
+
+    def stop(self) -> None:
+        if self._scripted is not None:
+            self._scripted.stop()
+
+
+@pytest.fixture(params=[pytest.param("command", marks=pytest.mark.long), "claude"])
+def agents(request: pytest.FixtureRequest, home: Home, tmp_path: Path) -> Iterator[Agents]:
+    made = Agents(request.param, home, tmp_path)
+    yield made
+    made.stop()
+
+
 def seen(project: Project, id: str, attempt: int, when: str) -> str:
     (found,) = project.home.data.glob(f"projects/*/tasks/{id}/{id}.{attempt}.{when}")
     return found.read_text()
 
 
-def test_seven_tasks_blame_and_revert(shop: Project, tmp_path: Path) -> None:
+def test_seven_tasks_blame_and_revert(shop: Project, agents: Agents) -> None:
     shop.write("defaults.py", "DEFAULT = 10\n")
     shop.git("add", "-A")
     shop.git("commit", "-qm", "defaults")
@@ -43,7 +78,7 @@ def test_seven_tasks_blame_and_revert(shop: Project, tmp_path: Path) -> None:
     done = {}
     for id, script in _SCRIPTS.items():
         whole = f"{_LOOK.replace('{when}', 'before')}; {script}; {_LOOK.replace('{when}', 'after')}"
-        done[id] = task(shop, id, whole, "--onto", "night", "--attempts", "2", check=False)
+        done[id] = agents.do(shop, id, whole, "--onto", "night", "--attempts", "2")
         assert done[id]["outcome"] == ("failed" if id == "five" else "landed"), done[id].text
     landed = [id for id in _SCRIPTS if id != "five"]
     assert log(shop, "night")[::-1] == ["first", "defaults", *(f"Do {id}" for id in landed)]
