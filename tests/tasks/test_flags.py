@@ -53,6 +53,16 @@ def test_a_write_into_the_users_own_tree_is_flagged_with_its_path(shop: Project)
         assert path in [one for flag in done["attempts"][0]["flags"] for one in flag["paths"]]
 
 
+@pytest.mark.long
+def test_a_branch_that_the_agent_deletes_or_rewrites_is_flagged_and_a_new_one_is_not(shop: Project) -> None:
+    shop.git("branch", "keep")
+    shop.git("commit", "-q", "--allow-empty", "-m", "second")
+    done = task(shop, "a", "touch a; git branch -qD keep; git branch new", "--attempts", "1", check=False)
+    assert done["attempts"][0]["flags"][0]["paths"] == ["refs/heads/keep"]
+    done = task(shop, "b", "touch a; git update-ref refs/heads/main main^", "--attempts", "1", check=False)
+    assert done["outcome"] == "failed" and "refs/heads/main" in done["attempts"][0]["flags"][0]["paths"]
+
+
 def test_a_new_test_raises_no_flag(shop: Project) -> None:
     git = UserGit(shop.at(), shop.home.env())
     before = trees.write(git)

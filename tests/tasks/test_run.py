@@ -221,3 +221,13 @@ def test_a_task_is_run_from_anywhere_in_the_project(shop: Project, where: str) -
     os.makedirs(shop.at("src"), exist_ok=True)
     done = task(shop, "deep", "pwd > at", cwd=where)
     assert os.path.basename(show(shop, done["commit"], "at").decode().strip()) == "shop"
+
+
+@pytest.mark.long
+def test_hooks_in_an_ignored_directory_that_a_tool_made_run_too(shop: Project) -> None:
+    shop.write(".gitignore", ".env\n*.db\ncache/\n.hooks/\n")
+    shop.git("commit", "-qam", "ignore")
+    shop.write(".hooks/commit-msg", "#!/bin/sh\necho by-hook >> $1\n", mode=0o755)
+    shop.git("config", "core.hooksPath", ".hooks")
+    done = task(shop, "x", "touch a")
+    assert b"by-hook" in shop.git("log", "-1", "--format=%B", done["commit"])

@@ -37,14 +37,17 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class UserGit:
-    """Git in one worktree; `index` and `objects` replace the worktree's own, to look without leaving a trace."""
+    """Git in one worktree; `index` and `objects` replace the worktree's own, to look without leaving a trace.
+
+    `hooks`: run those of the user's settings, or those in a directory.
+    """
 
     def __init__(
         self,
         cwd: bytes,
         environ: Mapping[str, str],
         *,
-        hooks: bool = False,
+        hooks: bool | bytes = False,
         index: bytes | None = None,
         objects: bytes | None = None,
         alternates: bytes | None = None,
@@ -54,7 +57,9 @@ class UserGit:
         self._environ = environ
         self._env = environment(environ)
         settings = dict(_QUIET)
-        if not hooks:
+        if not isinstance(hooks, bool):
+            settings["core.hooksPath"] = os.fsdecode(hooks)
+        elif not hooks:
             settings["core.hooksPath"] = os.devnull
         have = int(self._env.get("GIT_CONFIG_COUNT", "0") or "0")
         for number, (name, value) in enumerate(settings.items(), have):
@@ -75,11 +80,28 @@ class UserGit:
             self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f'"{quoted}"'
 
     def view(
-        self, *, hooks: bool = False, index: bytes | None = None, objects: bytes | None = None,
+        self, *, hooks: bool | bytes = False, index: bytes | None = None, objects: bytes | None = None,
         alternates: bytes | None = None,
     ) -> UserGit:  # fmt: skip
         """Return the same worktree seen through other parts, or with its hooks."""
         return UserGit(self.cwd, self._environ, hooks=hooks, index=index, objects=objects, alternates=alternates)
+
+    def with_hooks(self, home: bytes) -> UserGit:
+        """Return the same with the user's hooks; a relative core.hooksPath that is not here is taken from `home`.
+
+        Tools that manage hooks write them into an ignored directory, which a new worktree does not have.
+        """
+        asked = UserGit(self.cwd, self._environ, hooks=True)
+        path = os.fsencode(asked.line("config", "--type=path", "--get", "core.hooksPath", ok=(0, 1)))
+        there = os.path.join(home, path)
+        if (
+            path
+            and not os.path.isabs(path)
+            and not os.path.isdir(os.path.join(self.cwd, path))
+            and os.path.isdir(there)
+        ):
+            return self.view(hooks=there)
+        return self.view(hooks=True)
 
     def at(self, cwd: bytes, *, marker: str = "") -> UserGit:
         """Return the same for another worktree; `marker` names what it starts, for `headless.Runner.end_left`."""

@@ -17,6 +17,7 @@ from takeback.tasks.model import Attempt, Check, Flag
 from takeback.tasks.record import save
 
 PASSED, FAILED, FLAGGED, HOOK, INTERRUPTED = "passed", "failed", "flagged", "refused-by-hook", "interrupted"
+MOVED = "branch-moved"
 _WORDS = 2000
 _COMMITS = 1000
 
@@ -36,10 +37,11 @@ def make(job: Job, agent: Agent) -> Attempt:
         timeout=task.wish.timeout, budget_usd=budget, env=usergit.environment(tools.env),
         output=os.fspath(job.folder.output(n)), session=session,
     )  # fmt: skip
-    before = _look(job)
+    before, names = _look(job), outside.refs(tools.git)
     report = agent.run(request, tools.runner)
     tools.say(f"agent: {report.outcome}{f' ({report.detail})' if report.detail else ''}")
-    moved = outside.flag(before, _look(job))
+    lost = [] if task.wish.here else outside.lost(tools.git, names, outside.refs(tools.git))
+    moved = outside.flag(before, _look(job), lost)
     _ended(job, n, report, [moved] if moved else [])
     save_tree(job, n)
     return judge(job, n)

@@ -12,7 +12,7 @@ from takeback.errors import GitFailed
 from takeback.host.usergit import UserGit
 from takeback.tasks import attempt as attempts
 from takeback.tasks import branches, ground, scratch
-from takeback.tasks.attempt import HOOK
+from takeback.tasks.attempt import HOOK, MOVED
 from takeback.tasks.branches import ATTEMPT, CHECKPOINT, REVERTS, TASK
 from takeback.tasks.checks import said
 from takeback.tasks.job import Job
@@ -34,7 +34,7 @@ def land(job: Job, attempt: Attempt) -> bool:
     git.finish("update-index", "-q", "--refresh")
     note = job.folder.path / f"attempt-{attempt.n}.message"
     save(note, message(job.task, attempt).encode("utf-8", "surrogateescape"))
-    done = git.view(hooks=True).finish(
+    done = git.with_hooks(job.task.root).finish(
         "commit", "-q", "--no-edit", "--no-status", "--cleanup=whitespace", "-F", os.fspath(note),
         timeout=_HOOKS_SECONDS, env={"TASK_ID": job.task.id},
     )  # fmt: skip
@@ -49,7 +49,7 @@ def land(job: Job, attempt: Attempt) -> bool:
         return _refused(job, attempt, why)
     if not job.task.wish.here and (why := _move(job, commit)):
         job.head_to_base()
-        return _refused(job, attempt, why)
+        return _refused(job, attempt, why, MOVED)
     landed(job, attempt, commit)
     return True
 
@@ -117,8 +117,8 @@ def _move(job: Job, commit: str) -> str:
     return f"branch {task.branch} moved while the task ran, to {now[:12] or 'nothing'}"
 
 
-def _refused(job: Job, attempt: Attempt, why: str) -> bool:
-    job.write("judged", n=attempt.n, outcome=HOOK, reason=why, refunded=False)
+def _refused(job: Job, attempt: Attempt, why: str, outcome: str = HOOK) -> bool:
+    job.write("judged", n=attempt.n, outcome=outcome, reason=why, refunded=False)
     job.tools.say(why)
     return False
 

@@ -74,8 +74,8 @@ class Flag:
 class Attempt:
     """One attempt: what it came to, and where everything about it is.
 
-    `outcome`: running, passed, failed (a check), flagged, refused-by-hook, crash, timeout, refused, budget,
-    usage-limit, login-expired, interrupted. `refunded`: it does not count.
+    `outcome`: running, passed, failed (a check), flagged, refused-by-hook, branch-moved, crash, timeout, refused,
+    budget, usage-limit, login-expired, interrupted. `refunded`: it does not count.
     """
 
     n: int

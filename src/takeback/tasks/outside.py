@@ -1,7 +1,8 @@
-"""What changed in the user's own tree, and in the repository's settings and hooks, while an attempt ran.
+"""What changed in the user's own tree, in the repository's settings, hooks and refs, while an attempt ran.
 
 Who wrote there cannot be told without a sandbox: the paths are named, and policy says whether that fails the attempt.
-Does not cover: places outside the repository, or refs.
+A ref counts when it is gone or was rewritten; one that is new, or went forward, takes nothing from anybody.
+Does not cover: places outside the repository.
 """
 
 from __future__ import annotations
@@ -30,12 +31,32 @@ def look(git: UserGit, common: bytes, more: Iterable[bytes]) -> dict[bytes, Stam
     return found
 
 
-def flag(before: dict[bytes, Stamp], after: dict[bytes, Stamp]) -> Flag | None:
+def refs(git: UserGit) -> dict[str, str]:
+    """Return the commit or object of every branch, tag and stash."""
+    out = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", "refs/tags/", "refs/stash")
+    pairs = (line.split(" ", 1) for line in out.decode("utf-8", "surrogateescape").splitlines())
+    return {name: oid for oid, name in pairs}
+
+
+def lost(git: UserGit, before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Return the refs that are gone, or do not lead to what they led to before."""
+    found = []
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None or (
+            new != old and name != "refs/stash" and git.finish("merge-base", "--is-ancestor", old, new).code != 0
+        ):
+            found.append(name)
+    return found
+
+
+def flag(before: dict[bytes, Stamp], after: dict[bytes, Stamp], lost: list[str]) -> Flag | None:
     """Return the flag for what differs between two looks, None for nothing."""
     moved = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-    if not moved:
+    if not moved and not lost:
         return None
-    return Flag("outside", tuple(os.fsdecode(path) for path in moved), "changed in your own tree while the agent ran")
+    paths = (*(os.fsdecode(path) for path in moved), *lost)
+    return Flag("outside", paths, "changed outside the task's tree while the agent ran")
 
 
 def _stamp(path: bytes) -> Stamp:

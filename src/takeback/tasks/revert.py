@@ -93,7 +93,7 @@ def _one(tools: Tools, git: UserGit, one: Landed) -> str:
     git.run("revert", "--no-commit", one.commit)
     subject = git.line("log", "-1", "--format=%s", one.commit)
     message = f'Revert "{subject}"\n\nThis reverts commit {one.commit}.\n\n{REVERTS}: {one.task}\n'
-    git.view(hooks=True).run(
+    git.with_hooks(tools.git.cwd).run(
         "commit", "-q", "--no-status", "--allow-empty", "--cleanup=whitespace", "-F", "-",
         feed=message.encode("utf-8", "surrogateescape"), timeout=_HOOKS_SECONDS,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from takeback.errors import NothingToDo, RedCheck, TakebackError
 from takeback.tasks import attempt as attempts
 from takeback.tasks import ground, landing, scratch, trees
 from takeback.tasks.agents.base import Agent, Outcome
-from takeback.tasks.attempt import INTERRUPTED, PASSED
+from takeback.tasks.attempt import INTERRUPTED, MOVED, PASSED
 from takeback.tasks.checks import said, tail
 from takeback.tasks.flags import changed
 from takeback.tasks.job import Job
@@ -129,6 +129,8 @@ def _over(job: Job, last: Attempt) -> Task | None:
         wish.budget_usd is not None and spent is not None and spent >= wish.budget_usd
     ):
         return _fail(job, TaskOutcome.BUDGET, last.reason or f"the budget of {wish.budget_usd} USD is spent")
+    if last.outcome == MOVED:  # the next attempt would meet the same
+        return _fail(job, TaskOutcome.FAILED, last.reason)
     if last.outcome == Outcome.USAGE_LIMIT:
         _wait(job, last)
     return None
