@@ -496,7 +496,7 @@ class DirtyTree(Refused):
 
 class RedCheck(Refused):
     kind = "red-check"
-    message = "the check `{cmd}` fails before the task has begun ({how}):\n{tail}"
+    message = "the check `{cmd}` fails before the task has begun ({how}){tail}"
     hint = "mend it first, or go on with --allow-red: the check then says whether the task mended it"
 
 
@@ -724,7 +724,7 @@ class MachineRefused(Unable):
 class SetupFailed(Unable):
     kind = "setup-failed"
     http_status = 400
-    message = "the set-up `{cmd}` of a task's tree failed ({how}):\n{tail}"
+    message = "the set-up `{cmd}` of a task's tree failed ({how}){tail}"
     hint = "mend `setup` in the [task] section of .takeback.toml; the task was not begun"
 
 

@@ -60,3 +60,9 @@ def tail(output: str, most: int = _TAIL) -> str:
         return ""
     text = raw[-most:].decode("utf-8", "replace")
     return (text.partition("\n")[2] or text) if len(raw) > most else text
+
+
+def quoted(output: str) -> str:
+    """Return the end of a file of output for the end of a sentence: on lines of its own, or that there was none."""
+    said = tail(output, 1200).strip()
+    return f":\n{said}" if said else ", and said nothing"

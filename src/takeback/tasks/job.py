@@ -20,7 +20,7 @@ from takeback.host.usergit import UserGit
 from takeback.model import CheckpointResult
 from takeback.tasks import ground
 from takeback.tasks.agents.base import Agent
-from takeback.tasks.checks import Checker, said, tail
+from takeback.tasks.checks import Checker, quoted, said
 from takeback.tasks.model import Task
 from takeback.tasks.record import Folder, Tasks, fold
 from takeback.tasks.settings import TaskSettings
@@ -72,7 +72,7 @@ class Tools:
         if settings.setup:
             done = self.checker(id, settings.setup_timeout).one(settings.setup, git.cwd, output, task=id)
             if done.exit != 0:
-                raise SetupFailed(cmd=settings.setup, how=said(done), tail=tail(done.output, 600).strip())
+                raise SetupFailed(cmd=settings.setup, how=said(done), tail=quoted(done.output))
         return digests, notes
 
 

@@ -17,7 +17,7 @@ from takeback.tasks import attempt as attempts
 from takeback.tasks import ground, landing, scratch, trees
 from takeback.tasks.agents.base import Agent, Outcome
 from takeback.tasks.attempt import INTERRUPTED, MOVED, PASSED
-from takeback.tasks.checks import said, tail
+from takeback.tasks.checks import quoted, said
 from takeback.tasks.flags import changed
 from takeback.tasks.job import Job
 from takeback.tasks.model import Attempt, Task, TaskOutcome
@@ -85,7 +85,7 @@ def prepare(job: Job) -> None:
         check = job.checker.one(cmd, job.path, job.folder.path / f"before.check-{number}.out", task=task.id)
         if check.exit != 0:
             if not task.wish.allow_red:
-                raise RedCheck(cmd=cmd, how=said(check), tail=tail(check.output, 1200).strip() or "it said nothing")
+                raise RedCheck(cmd=cmd, how=said(check), tail=quoted(check.output))
             red.append(cmd)
     job.write("ready", before=before.id, red=red, state=state, notes=notes)
     for note in notes:
