@@ -15,7 +15,7 @@ TOP = Path(__file__).resolve().parents[1]
 PACKAGE = TOP / "src" / "takeback"
 
 # What a module may ask of the world around it. `host` is the door, `app` and `config` wire, faces talk to people.
-_LIBRARY = ("errors.py", "model.py", "timeline", "guard", "store", "files")
+_LIBRARY = ("errors.py", "model.py", "timeline", "guard", "store", "files", "tasks")
 _CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "date.today"}
 _ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.path.expanduser", "Path.home"}
 _TALK = {"print", "input", "sys.stdout", "sys.stderr", "sys.stdin", "sys.exit", "logging.basicConfig"}

@@ -4,6 +4,7 @@
     ├── UsageError            exit 2   the request itself cannot be meant
     │   ├── UnknownId  AmbiguousId  OutsideProject  NoProject  BadSetting  UnknownImage  BadRule
     │   ├── InvalidRequest  SandboxNotFound  ProcessNotFound  SnapshotNotFound  StepNotFound
+    │   ├── UnknownAgent  NoCheck
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
     │   ├── StepDenied  StepHeld
@@ -11,12 +12,13 @@
     │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
     │   ├── OtherKeeper  NotAPerson  WrongToken  HoldNotWaiting  HoldStale
+    │   ├── TaskExists  NoCommits  BranchElsewhere  DirtyTree  RedCheck  TaskLanded  RevertRefused
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
     │   ├── NeedsLinux  EngineMissing  EngineTooOld  ToolMissing  ExtraMissing  FetchFailed
     │   ├── ImageBuildFailed  ImageFetchFailed
-    │   ├── EngineFailed  MachineGone
+    │   ├── EngineFailed  MachineGone  AgentMissing  SetupFailed
     │   ├── SupervisorMissing  MachineSilent  NotStarted  MachineRefused
     │   └── CommandError
     │       └── CommandTimeout
@@ -279,6 +281,18 @@ class UnknownImage(UsageError):
     hint = "images are {known}, and any directory with a system in it, by its full path"
 
 
+class UnknownAgent(UsageError):
+    kind = "unknown-agent"
+    message = "{name!r} is no agent that takeback knows"
+    hint = "{nearest}"
+
+
+class NoCheck(UsageError):
+    kind = "no-check"
+    message = "a task without a check is a gamble: nothing would tell whether it was done"
+    hint = "name a command that must end with 0, such as --verify 'make test'; there may be several"
+
+
 class Refused(TakebackError, group=True):
     kind = "refused"
     http_status = 409
@@ -454,6 +468,48 @@ class HoldStale(Refused):
     kind = "hold-stale"
     message = "{id} is not what was asked for any more: {changed}"
     hint = "nothing was run; have the agent ask again and look at the new hold"
+
+
+class TaskExists(Refused):
+    kind = "task-exists"
+    message = "there is a task {id} already"
+    hint = "choose another --id; `takeback show t:{id}` shows that one, `takeback task resume {id}` goes on with it"
+
+
+class NoCommits(Refused):
+    kind = "no-commits"
+    message = "{root} has no commit a task could begin from"
+    hint = "make a repository with a first commit: git init, git add, git commit"
+
+
+class BranchElsewhere(Refused):
+    kind = "branch-elsewhere"
+    message = "branch {branch} is checked out in {place}, whose files would no longer fit it"
+    hint = "land on another branch with --onto, work there in place with --here, or switch that tree to another branch"
+
+
+class DirtyTree(Refused):
+    kind = "dirty-tree"
+    message = "this tree has changes that are not committed: {paths}"
+    hint = "commit or stash them, or leave out --here: then the task has a tree of its own"
+
+
+class RedCheck(Refused):
+    kind = "red-check"
+    message = "the check `{cmd}` fails before the task has begun ({how}){tail}"
+    hint = "mend it first, or go on with --allow-red: the check then says whether the task mended it"
+
+
+class TaskLanded(Refused):
+    kind = "task-landed"
+    message = "task {id} has landed as commit {commit}: an undo of its steps would leave the commit"
+    hint = "takeback revert {id}"
+
+
+class RevertRefused(Refused):
+    kind = "revert-refused"
+    message = "task {id} was not reverted: {why}. Nothing was changed"
+    hint = "{next}"
 
 
 class Unable(TakebackError, group=True):
@@ -669,6 +725,19 @@ class MachineRefused(Unable):
     http_status = 409
     message = "the sandbox could not do {what}: {why}"
     hint = "list its processes to see what is there"
+
+
+class SetupFailed(Unable):
+    kind = "setup-failed"
+    http_status = 400
+    message = "the set-up `{cmd}` of a task's tree failed ({how}){tail}"
+    hint = "mend `setup` in the [task] section of .takeback.toml; the task was not begun"
+
+
+class AgentMissing(Unable):
+    kind = "agent-missing"
+    message = "the agent {name} cannot be started: {why}"
+    hint = "{next}"
 
 
 class Damaged(TakebackError):

@@ -90,3 +90,13 @@ def test_the_guard_benchmark_prints_a_row_for_all_and_for_each_family(tmp_path: 
         [name, "2", "100.0%", "0.0%"] for name in ("takeback", "takeback, mine")
     ]
     assert list(tmp_path.glob("takeback-bench-*")) == []
+
+
+@pytest.mark.long
+def test_the_task_benchmark_prints_its_row(tmp_path: Path) -> None:
+    said = run(str(BENCH / "tasks"), "--files", "200", "--runs", "1", tmp_path=tmp_path)
+    (row,) = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line[:1] == "|"][
+        2:
+    ]
+    assert len(row) == 7 and all(row[:6]) and row[6] in ("ok", "OVER")
+    assert list(tmp_path.glob("takeback-bench-*")) == []

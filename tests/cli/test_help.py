@@ -7,6 +7,7 @@ import re
 import pytest
 
 from takeback.cli import chain, sandbox
+from takeback.cli import task as tasks
 from takeback.cli.main import COMMANDS
 from tests.cli.golden_file import Golden
 from tests.support.cli import Home
@@ -16,6 +17,7 @@ ALL = (
     *COMMANDS,
     *(f"sandbox {name}" for name in sandbox.COMMANDS),
     *(f"chain {name}" for name in chain.COMMANDS),
+    *(f"task {name}" for name in tasks.COMMANDS),
 )
 
 

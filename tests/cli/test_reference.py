@@ -12,11 +12,12 @@ from click.core import ParameterSource
 
 from takeback import model
 from takeback.cli import chain, jsonable, sandbox
+from takeback.cli import task as tasks
 from takeback.cli.main import COMMANDS, commands
 from tests.cli.test_jsonable import restore_result
 
 _SAID = ParameterSource.COMMANDLINE
-WITHOUT_JSON = {"chain", "mcp", "sandbox", "sandbox shell"}
+WITHOUT_JSON = {"chain", "mcp", "task", "sandbox", "sandbox shell"}
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
@@ -24,6 +25,7 @@ ALL = (
     *COMMANDS,
     *(f"sandbox {name}" for name in sandbox.COMMANDS),
     *(f"chain {name}" for name in chain.COMMANDS),
+    *(f"task {name}" for name in tasks.COMMANDS),
 )
 
 

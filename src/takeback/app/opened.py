@@ -27,6 +27,7 @@ from takeback.host import locks
 from takeback.model import Checkpoint, Event
 from takeback.store.create import put_aside
 from takeback.store.sqlite import SqliteStore
+from takeback.tasks.record import Tasks
 from takeback.timeline.fold import Timeline, fold
 
 PAUSE = "paused_until_ns"
@@ -159,7 +160,9 @@ class Opened:
             self._recorder.sync()
 
     def _checkpoint(self, id: str) -> Checkpoint:
-        """Return a checkpoint by its id, or the one after a step or restore."""
+        """Return a checkpoint by its id, the one after a step or restore, or of an attempt of a task (`t:name/2`)."""
+        if id.startswith("t:"):
+            id = Tasks(self._w.project.tasks).checkpoint_of(id)
         found = self._store.checkpoint(id)
         if found is None:
             self._sync()

@@ -23,6 +23,7 @@ from takeback.files import undo as undos
 from takeback.files.plan import Snapshot
 from takeback.files.scan import Progress
 from takeback.model import Change, Checkpoint, CheckpointResult, Event, Finding, GcResult, RestoreResult, Status, Usage
+from takeback.tasks.record import Tasks
 from takeback.timeline.fold import Scope, fold
 
 
@@ -96,8 +97,11 @@ class Project(Guarding):
     ) -> RestoreResult:
         """Take back what one step changed: the named one, or the newest of the scope that is not yet taken back.
 
-        Raises NothingToDo, UnknownId, Conflict, and what `restore` raises.
+        Raises NothingToDo, UnknownId, Conflict, TaskLanded, and what `restore` raises.
         """
+        if task is not None and step is None:
+            task = task.removeprefix("t:")
+            Tasks(self._w.project.tasks).refuse_landed(task)
         options = undos.Options(partial, shared, dry_run, yes)
         with self._working("undo", remake=not dry_run):
             scope = Scope(self._w.dir.key, session, task)
@@ -205,7 +209,7 @@ class Project(Guarding):
         with self._working("gc"):
             return gc.collect(
                 self._w, self._recorder, fold(self._store.events()), keep=keep, older_than_s=older_than_s,
-                max_bytes=max_bytes, dry_run=dry_run,
+                max_bytes=max_bytes, dry_run=dry_run, named=Tasks(self._w.project.tasks).checkpoints(),
             )  # fmt: skip
 
     def du(self) -> Usage:

@@ -30,8 +30,8 @@ class LazyGroup(click.Group):
         cmd_name = self.other_names.get(cmd_name, cmd_name)
         if cmd_name not in self.commands_in_order:
             return None
-        # `try` is no name for a module.
-        module = "try_" if cmd_name == "try" else cmd_name
+        # `try` is no name for a module, and none has a dash.
+        module = "try_" if cmd_name == "try" else cmd_name.replace("-", "_")
         command = importlib.import_module(f"{self.package}.{module}").command
         assert isinstance(command, click.Command)
         return command

@@ -1,4 +1,4 @@
-"""`takeback show`: one checkpoint or step, and what it changed."""
+"""`takeback show`: one checkpoint, step or task, and what it changed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from takeback.cli.output import Face
 @click.command(
     "show",
     cls=options.Command,
-    short_help="One checkpoint or step, and what it changed.",
+    short_help="One checkpoint, step or task, and what it changed.",
     examples=[
         ("takeback show s7", "what did step s7 change?"),
         ("takeback show c12", "what is in c12 that the checkpoint before did not have?"),
+        ("takeback show t:fix-the-parser", "a task's attempts, commit, and whether its revert applies now"),
     ],
 )
 @click.argument("id")
 @options.speaking
 def command(face: Face, id: str) -> int:
-    """Show one event: a step with what it changed, a checkpoint with what is new in it."""
+    """Show one event: a step with what it changed, a checkpoint with what is new in it; `t:` and an id is a task."""
+    if id.startswith("t:"):
+        from takeback.cli.task import shown
+
+        return shown.show(face, id)
     with options.opened(face) as project:
         event, checkpoint, changes = project.show(id)
     face.answer(jsonable.redacted_document(event=event, checkpoint=checkpoint, changes=changes))

@@ -19,12 +19,14 @@ from typing import Any
 from takeback.config import holds
 from takeback.config.document import Document, read
 from takeback.config.holds import HoldsSettings
+from takeback.config.task import set_key
 from takeback.errors import BadSetting
 from takeback.files.settings import FilesSettings
 from takeback.machines.cost import Prices
+from takeback.tasks.settings import TaskSettings
 
-_SECTIONS = ("checkpoint",)
-_USER_SECTIONS = ("checkpoint", "machines", "prices", "holds")  # these belong to a user, not to a project
+_SECTIONS = ("checkpoint", "task")
+_USER_SECTIONS = ("checkpoint", "machines", "prices", "holds", "task")  # most belong to a user, not to a project
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _PLATFORMS = ("systrap", "ptrace", "kvm")
 _SIZES = {"max_size", "max_file", "tree_bytes"}
@@ -54,6 +56,16 @@ class Config:
     files: FilesSettings
     machines: MachinesSettings = field(default_factory=MachinesSettings)
     holds: HoldsSettings = field(default_factory=HoldsSettings)
+    task: TaskSettings = field(default_factory=TaskSettings)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the settings files say so far."""
+
+    files: FilesSettings = field(default_factory=FilesSettings)
+    machines: MachinesSettings = field(default_factory=MachinesSettings)
+    task: TaskSettings = field(default_factory=TaskSettings)
 
 
 def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
@@ -63,11 +75,12 @@ def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
     """
     home = environ.get("HOME") or os.path.expanduser("~")
     user = config_dir(environ, home) / "config.toml"
-    settings, machines = _read(user, FilesSettings(), _USER_SECTIONS)
+    said = _read(user, _Read(), _USER_SECTIONS)
     if root is not None:
-        settings, _ = _read(Path(os.fsdecode(root)) / ".takeback.toml", settings, _SECTIONS)
-    machines = _of_environment(environ, machines)
-    return Config(data_dir(environ, home), os.fsencode(home), user, settings, machines, holds.of(read(user)))
+        said = _read(Path(os.fsdecode(root)) / ".takeback.toml", said, _SECTIONS)
+    machines = _of_environment(environ, said.machines)
+    found = holds.of(read(user))
+    return Config(data_dir(environ, home), os.fsencode(home), user, said.files, machines, found, said.task)
 
 
 def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> MachinesSettings:
@@ -100,8 +113,7 @@ def data_dir(environ: Mapping[str, str], home: str) -> Path:
     return Path(home) / ".local" / "share" / "takeback"
 
 
-def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tuple[FilesSettings, MachinesSettings]:
-    machines = MachinesSettings()
+def _read(path: Path, said: _Read, sections: tuple[str, ...]) -> _Read:
     document = read(path)
     for section, values in document.tables.items():
         if section == "policy":
@@ -113,10 +125,12 @@ def _read(path: Path, settings: FilesSettings, sections: tuple[str, ...]) -> tup
             raise document.bad(document.line(section), f"`{section}` must be a section", nearest)
         for key, value in values.items() if section != "holds" else ():
             if section == "checkpoint":
-                settings = _set(document, settings, key, value)
+                said = replace(said, files=_set(document, said.files, key, value))
+            elif section == "task":
+                said = replace(said, task=set_key(document, said.task, key, value))
             else:
-                machines = _set_machines(document, machines, section, key, value)
-    return settings, machines
+                said = replace(said, machines=_set_machines(document, said.machines, section, key, value))
+    return said
 
 
 def _set_machines(

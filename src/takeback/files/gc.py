@@ -6,6 +6,7 @@ Does not cover: the timeline's events, which stay; an undo that needs a removed 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 
 from takeback.errors import Damaged, DiskFull, GitFailed
@@ -34,15 +35,16 @@ def collect(
     older_than_s: float | None,
     max_bytes: int | None,
     dry_run: bool,
+    named: Collection[str] = (),
 ) -> GcResult:
     """Remove checkpoints beyond the newest `keep`, older than an age, or until the store is under a size.
 
-    Always kept: the newest of every worktree, and what its newest 20 steps need.
+    Always kept: the newest of every worktree, what its newest 20 steps need, and those in `named`.
     Raises GitFailed, DiskFull.
     """
     before = folder_size(workspace.project.store)
     everything = list(recorder.timeline.checkpoints())
-    needed = _needed(timeline, everything)
+    needed = _needed(timeline, everything) | set(named)
     if keep is None and older_than_s is None and max_bytes is None:
         keep = workspace.settings.keep
     oldest = None if older_than_s is None else workspace.now_ns() - older_than_s * 1e9

@@ -9,6 +9,7 @@ DATA/projects/KEY/project.json   identity and places of the project
                   timeline.sqlite
                   holds/         what waits for a person (`takeback.holds`)
                   worktrees/KEY/ lock, cursor, files.index, state.sqlite, journal.json
+                  tasks/ID/      record.jsonl, lock, diffs and output of a task, its worktree while it runs
 ```
 
 Does not cover: what is in the store (see `checkpoint`).
@@ -20,6 +21,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,10 @@ class ProjectDir:
     @property
     def timeline(self) -> Path:
         return self.path / "timeline.sqlite"
+
+    @property
+    def tasks(self) -> Path:
+        return self.path / "tasks"
 
     def worktree(self, root: bytes) -> WorktreeDir:
         """Return the folder of one worktree, made when missing."""
@@ -242,6 +248,14 @@ class DataDir:
                 if inside and (best is None or len(root) > len(best[1])):
                     best = (project, root)
         return best
+
+    def forget(self, project: ProjectDir, root: bytes) -> None:
+        """Take a worktree that is gone, one of takeback's own, off the list; its checkpoints stay in the store."""
+        shutil.rmtree(project.path / "worktrees" / key_of(root), ignore_errors=True)
+        with locks.held(project.lock, what="forgetting a worktree", wait=_LOCK_WAIT):
+            known = self._known(project.key)
+            if known is not None and root in known.roots:
+                self._save(replace(known, roots=tuple(one for one in known.roots if one != root)))
 
     def _save(self, project: ProjectDir) -> ProjectDir:
         # latin-1 maps every byte to one character and back, so that any path fits into JSON.

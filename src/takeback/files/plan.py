@@ -162,6 +162,9 @@ def between(workspace: Workspace, now: Snapshot, wanted: Snapshot) -> tuple[Pair
     keys |= state_keys
     # Ignored ones among these may be in one's files and the other's state.
     keys |= {path for one in (now, wanted) for path in one.checkpoint.only if not path.startswith(b".git/")}
+    if now.checkpoint.worktree != wanted.checkpoint.worktree:
+        # Of another worktree: its tie to the repository, and the settings saved through it, are not this one's.
+        keys = {path for path in keys if path != b".git" and not path.startswith(b".git/")}
     result: Pairs = {}
     for path in keys:
         one, two = now.get(path), wanted.get(path)

@@ -31,6 +31,7 @@ from takeback.model import Entry
 _FOLD_FROM = 400
 _CHUNK = 10_000
 _SPECS = 400
+_CHUNKS = 8  # so many processes at most, before all is listed by one
 UNSAVED = b".unsaved"  # beside the private index: it was written since the cursor was saved
 Progress = Callable[[str, int, int], None]
 
@@ -368,8 +369,10 @@ class Scanner:
         """Overlay paths on disk that git no longer names are equal to the index again, or ignored now."""
         moved: set[bytes] = set()
         known: dict[bytes, str] = {}
-        for at in range(0, len(quiet), _SPECS):
-            for record in split(self._git.run("ls-files", "-s", "-z", "--", *quiet[at : at + _SPECS])):
+        chunks = [quiet[at : at + _SPECS] for at in range(0, len(quiet), _SPECS)]
+        # Of a tree that was just checked out, all are quiet: one list of everything takes less than many processes.
+        for chunk in chunks if len(chunks) <= _CHUNKS else [[]]:
+            for record in split(self._git.run("ls-files", "-s", "-z", "--", *chunk)):
                 head, _, name = record.partition(b"\t")
                 known[name] = head.split(b" ")[1].decode()
         settled = self._now_ns() - COARSE_SLACK_NS

@@ -48,7 +48,7 @@ def run(
     """
     if terminal and os.isatty(stdout_fd) and os.isatty(0):
         return _run_on_terminal(argv, cwd, env, timeout)
-    with _terminal() as give, _ended_by_signals():
+    with _terminal() as give, ended_by_signals():
         popen = subprocess.Popen(
             argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
         )
@@ -121,7 +121,7 @@ def _run_on_terminal(
     argv: Sequence[str], cwd: str | bytes, env: Mapping[str, str] | None, timeout: float | None
 ) -> Ran:
     """Give the terminal itself to the command, as a shell does; then no tail can be kept."""
-    with _terminal() as give, _ended_by_signals():
+    with _terminal() as give, ended_by_signals():
         popen = subprocess.Popen(argv, cwd=cwd, env=env, process_group=0)
         give(popen.pid)
         try:
@@ -159,7 +159,7 @@ def _terminal() -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """Who ends us means the command too: then it is ended, and its end recorded, before we go."""
 
     def stop(number: int, _: object) -> None:

@@ -1,0 +1,125 @@
+"""What work on one task has at hand: its record, its tree, and everything that is passed in from outside.
+
+Does not cover: the order of things (`run`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from takeback.errors import SetupFailed
+from takeback.host import copies
+from takeback.host.headless import Runner
+from takeback.host.usergit import UserGit
+from takeback.model import CheckpointResult
+from takeback.tasks import ground
+from takeback.tasks.agents.base import Agent
+from takeback.tasks.checks import Checker, quoted, said
+from takeback.tasks.model import Task
+from takeback.tasks.record import Folder, Tasks, fold
+from takeback.tasks.settings import TaskSettings
+
+
+class Saver(Protocol):
+    """A worktree that can be saved and put back: a project."""
+
+    def checkpoint(self, message: str = "", *, task: str | None = None) -> CheckpointResult:
+        """Save the worktree now, files and state."""
+
+    def restore(self, id: str, *, yes: bool = False) -> object:
+        """Put the whole worktree exactly to a checkpoint."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What work on tasks of one project needs; times in nanoseconds for `now_ns`, in seconds for `sleep`."""
+
+    git: UserGit  # in the tree the person is in
+    common: bytes  # the repository's common directory
+    key: str  # the project's key
+    settings: TaskSettings
+    env: Mapping[str, str]
+    tasks: Tasks
+    runner: Runner
+    opened: Callable[[bytes], AbstractContextManager[Saver]]
+    forget: Callable[[bytes], None]
+    now_ns: Callable[[], int]
+    sleep: Callable[[float], None]
+    say: Callable[[str], None]
+
+    def checker(self, id: str, timeout: float) -> Checker:
+        """Return what runs the checks of a task."""
+        return Checker(self.runner, self.env, timeout, self.say, self.marker(id))
+
+    def marker(self, id: str) -> str:
+        """Return what marks the processes of a task's checks, and git's in its tree."""
+        return f"takeback-task-{self.key}-{id}"
+
+    def furnish(self, git: UserGit, state: ground.State, output: Path, *, id: str) -> tuple[dict[str, str], list[str]]:
+        """Give a new worktree state files and dependencies, and run the set-up; return digests and notes.
+
+        Raises SetupFailed.
+        """
+        settings = self.settings
+        digests, notes = state.fill(self.git.at(state.user), git.cwd, settings)
+        ground.dependencies(state.user, git.cwd, settings, copies.clone)
+        if settings.setup:
+            done = self.checker(id, settings.setup_timeout).one(settings.setup, git.cwd, output, task=id)
+            if done.exit != 0:
+                raise SetupFailed(cmd=settings.setup, how=said(done), tail=quoted(done.output))
+        return digests, notes
+
+
+class Job:
+    """Work on one task; whoever has it holds the task's lock."""
+
+    def __init__(self, tools: Tools, folder: Folder, task: Task, agent: Agent | None = None) -> None:
+        self.tools = tools
+        self.folder = folder
+        self.task = task
+        self.agent = agent
+        self.path = task.root if task.wish.here else task.worktree
+        self.git = tools.git.at(self.path, marker=tools.marker(task.id))
+        self.checker = tools.checker(task.id, task.wish.check_timeout)
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Add a line to the record, and know it."""
+        self.folder.append(event, at_ns=self.tools.now_ns(), **fields)
+        self.task = fold(self.folder.events())
+
+    @property
+    def links(self) -> list[str]:
+        """Shared directories in the tree, which no commit may hold."""
+        return [] if self.task.wish.here else list(ground.links_of(self.tools.settings, self.path))
+
+    @cached_property
+    def base_tree(self) -> str:
+        return self.tools.git.tree(self.task.base)
+
+    def head_to_base(self) -> None:
+        """Put HEAD where the task began, whatever the agent did with it; files and index stay."""
+        self._unlock()
+        git = self.git
+        if self.task.wish.here:
+            branch = f"refs/heads/{self.task.branch}"
+            if git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1)) != branch:
+                git.run("symbolic-ref", "-m", "takeback: back to the task's branch", "HEAD", branch)
+            if git.commit(branch) != self.task.base:
+                git.run("update-ref", "-m", f"takeback: task {self.task.id}", branch, self.task.base)
+        elif git.commit("HEAD") != self.task.base or git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1)):
+            git.run("update-ref", "--no-deref", "-m", f"takeback: task {self.task.id}", "HEAD", self.task.base)
+
+    def _unlock(self) -> None:
+        """Remove an index.lock that a killed git of the agent left in the task's own worktree."""
+        if self.task.wish.here:
+            return
+        try:
+            os.unlink(self.git.path("index.lock"))
+        except FileNotFoundError:
+            pass

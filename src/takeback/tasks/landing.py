@@ -1,0 +1,157 @@
+"""Landing: one commit with the user's identity and hooks, the branch moved once, and a trial of taking it back.
+
+Does not cover: reverting for real (`revert`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from takeback.errors import GitFailed
+from takeback.host.usergit import UserGit
+from takeback.tasks import attempt as attempts
+from takeback.tasks import branches, ground, scratch
+from takeback.tasks.attempt import HOOK, MOVED
+from takeback.tasks.branches import ATTEMPT, CHECKPOINT, REVERTS, TASK
+from takeback.tasks.checks import said
+from takeback.tasks.job import Job
+from takeback.tasks.model import Attempt, Task
+from takeback.tasks.record import save
+
+_SUBJECT = 72
+_HOOKS_SECONDS = 1800.0
+
+
+def land(job: Job, attempt: Attempt) -> bool:
+    """Commit an attempt's tree as one commit on the task's branch; False when a hook, or the branch, refused.
+
+    Raises GitFailed when git itself cannot.
+    """
+    job.head_to_base()
+    git = job.git
+    git.run("read-tree", "--reset", attempt.tree)
+    git.finish("update-index", "-q", "--refresh")
+    note = job.folder.path / f"attempt-{attempt.n}.message"
+    save(note, message(job.task, attempt).encode("utf-8", "surrogateescape"))
+    done = git.with_hooks(job.task.root).finish(
+        "commit", "-q", "--no-edit", "--no-status", "--cleanup=whitespace", "-F", os.fspath(note),
+        timeout=_HOOKS_SECONDS, env={"TASK_ID": job.task.id},
+    )  # fmt: skip
+    words = (done.out + done.err).decode("utf-8", "replace")
+    save(job.folder.path / f"attempt-{attempt.n}.commit.out", words.encode())
+    commit = git.commit("HEAD")
+    if done.code != 0 or commit == job.task.base:
+        job.head_to_base()
+        return _refused(job, attempt, f"the commit was refused: {_last(words) or f'git ended with {done.code}'}")
+    if why := _other(job, attempt, commit):
+        job.head_to_base()
+        return _refused(job, attempt, why)
+    if not job.task.wish.here and (why := _move(job, commit)):
+        job.head_to_base()
+        return _refused(job, attempt, why, MOVED)
+    landed(job, attempt, commit)
+    return True
+
+
+def landed(job: Job, attempt: Attempt, commit: str) -> None:
+    """Record that it landed, and keep the state it ended with."""
+    attempts.copy_state(job)
+    job.write("landed", n=attempt.n, commit=commit)
+    job.tools.say(f"landed as {commit[:12]} on {job.task.branch}")
+
+
+def found(job: Job) -> tuple[str, int]:
+    """Return the commit and attempt of this task that is on its branch, whatever the record says; ("", 0) for none."""
+    git = job.tools.git
+    tip = git.commit(f"refs/heads/{job.task.branch}")
+    if not tip:
+        return "", 0
+    for one in branches.landed(git, f"{job.task.base}..{tip}"):
+        if one.task == job.task.id and one.attempt:
+            return one.commit, one.attempt
+    return "", 0
+
+
+def message(task: Task, attempt: Attempt) -> str:
+    """Return the commit's message: what was asked for, and who the commit belongs to."""
+    text = task.wish.message.strip() or task.wish.prompt.strip()
+    subject, _, rest = text.partition("\n")
+    subject = " ".join(subject.split())
+    if len(subject) > _SUBJECT:
+        cut = subject[: _SUBJECT - 3].rpartition(" ")[0] or subject[: _SUBJECT - 3]
+        subject, rest = cut + "...", text
+    # A line that looks like a trailer of ours, in a prompt, must not be taken for one.
+    rest = re.sub(rf"^({TASK}|{ATTEMPT}|{CHECKPOINT}|{REVERTS})(?=\s*:)", r"> \1", rest.strip(), flags=re.M | re.I)
+    body = f"{rest}\n\n" if rest else ""
+    trailer = f"{TASK}: {task.id}\n{ATTEMPT}: {attempt.n}\n{CHECKPOINT}: {task.before}\n"
+    return f"{subject or f'Task {task.id}'}\n\n{body}{trailer}"
+
+
+def _other(job: Job, attempt: Attempt, commit: str) -> str:
+    """Return what is wrong with a commit whose tree is not the judged one: a hook changed it. Empty when it is well."""
+    tree = job.git.tree(commit)
+    if tree == attempt.tree:
+        return ""
+    outside = [flag for flag in attempt.flags if flag.name == "outside"]
+    failing = [flag for flag in attempts.weighed(job, tree, outside) if flag.fails]
+    if failing:
+        return f"a commit hook changed the tree, and now: {'; '.join(attempts.spelled(flag) for flag in failing)}"
+    job.git.run("checkout-index", "-q", "-f", "-a")
+    checks = attempts.run_checks(job, attempt.n)
+    job.write("checked", n=attempt.n, verify=checks, tree=tree)
+    bad = [check for check in checks if check.exit != 0]
+    return f"a commit hook changed the tree, and now `{bad[0].cmd}` fails: {said(bad[0])}" if bad else ""
+
+
+def _move(job: Job, commit: str) -> str:
+    """Move the branch to the commit; return why not when somebody else moved it meanwhile, or has it out."""
+    task, git = job.task, job.tools.git
+    if (place := ground.holder(git, task.branch)) is not None:
+        return f"branch {task.branch} was checked out meanwhile in {os.fsdecode(place)}"
+    old = task.branch_tip or "0" * len(commit)
+    done = git.finish("update-ref", "-m", f"takeback: task {task.id}", f"refs/heads/{task.branch}", commit, old)
+    if done.code == 0:
+        return ""
+    now = git.commit(f"refs/heads/{task.branch}")
+    return f"branch {task.branch} moved while the task ran, to {now[:12] or 'nothing'}"
+
+
+def _refused(job: Job, attempt: Attempt, why: str, outcome: str = HOOK) -> bool:
+    job.write("judged", n=attempt.n, outcome=outcome, reason=why, refunded=False)
+    job.tools.say(why)
+    return False
+
+
+def _last(words: str) -> str:
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def trial(job: Job) -> None:
+    """Try to take the landed commit back in a scratch worktree, with the checks, and record the verdict."""
+    task = job.task
+    if task.wish.here:
+        with scratch.at(job.tools, task.commit, id=task.id) as git:
+            verdict, why = _tried(job, git)
+    else:
+        # The task's own tree, with the state it ended with: a change of state that the commit does not hold shows here.
+        job.git.run("reset", "-q", "--hard", task.commit)
+        verdict, why = _tried(job, job.git)
+    job.write("trial", revertible=verdict, reason=why)
+    if not verdict:
+        job.tools.say(f"too big or landed wrong: {why}")
+
+
+def _tried(job: Job, git: UserGit) -> tuple[bool, str]:
+    task = job.task
+    try:
+        git.run("revert", "--no-commit", task.commit)
+    except GitFailed as error:
+        return False, f"git cannot revert it: {error}"
+    green = [cmd for cmd in task.wish.verify if cmd not in task.red]
+    for number, cmd in enumerate(green, 1):
+        check = job.checker.one(cmd, git.cwd, job.folder.path / f"trial.check-{number}.out", task=task.id)
+        if check.exit != 0:
+            return False, f"when it is reverted, `{cmd}` fails: {said(check)}"
+    return True, ""

@@ -1,0 +1,129 @@
+"""Revert a landed task: `git revert` of exactly its commit, tried in a scratch worktree, then one move of its branch.
+
+Does not cover: what is on which branch (`branches`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from takeback.errors import GitFailed, NothingToDo, RevertRefused
+from takeback.host.usergit import UserGit
+from takeback.tasks import branches, ground, scratch
+from takeback.tasks.branches import REVERTS, Landed
+from takeback.tasks.checks import said
+from takeback.tasks.job import Tools
+from takeback.tasks.model import Check, Task
+
+_HOOKS_SECONDS = 1800.0
+
+
+@dataclass
+class Reverted:
+    """What a revert did, or would do; `outcome` is reverted, would-revert, conflict or check-failed.
+
+    `reverts` are pairs of a task and the commit that takes it back, in the order they were made.
+    """
+
+    task: str
+    commit: str
+    branch: str
+    outcome: str
+    reverts: list[tuple[str, str]] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    dependants: list[str] = field(default_factory=list)
+    verify: list[Check] = field(default_factory=list)
+    reason: str = ""
+    checkpoint: str = ""
+    undo: str = ""
+
+
+def revert(
+    tools: Tools, task: Task, *, dependants: bool = False, verify: Sequence[str] = (), dry_run: bool = False
+) -> Reverted:
+    """Take a landed task back, with `dependants` also those that stand in its way.
+
+    Raises NothingToDo, UsageError, RevertRefused when the tree that has the branch out stands in the way, GitFailed.
+    """
+    git = tools.git
+    branch, mine = branches.holding(git, task)
+    if mine.reverted_by:
+        raise NothingToDo(
+            sentence=f"task {task.id} was taken back already, by {mine.reverted_by[:12]} on {branch}",
+            next=f"git revert {mine.reverted_by[:12]} brings it again",
+        )
+    result = Reverted(task.id, mine.commit, branch, "would-revert" if dry_run else "reverted")
+    applies, result.conflicts, result.dependants = branches.without(git, branch, mine.commit)
+    if not applies and not (dependants and result.dependants):
+        result.outcome = "conflict"
+        result.reason = f"{', '.join(result.conflicts) or 'what it changed'} changed since"
+        return result
+    tip = git.commit(f"refs/heads/{branch}")
+    later = {one.task: one for one in branches.landed(git, f"{mine.commit}..{tip}") if not one.reverted_by}
+    order = [later[id] for id in result.dependants] + [mine]
+    with scratch.at(tools, tip, id=task.id) as tree:
+        for one in order:
+            try:
+                result.reverts.append((one.task, _one(tools, tree, one)))
+            except GitFailed as error:
+                result.outcome, result.reason = "conflict", str(error)
+                return result
+        new = result.reverts[-1][1]
+        result.verify = _checks(tools, tree, task, verify)
+    bad = [check for check in result.verify if check.exit != 0]
+    if bad:
+        result.outcome = "check-failed"
+        result.reason = f"without it `{bad[0].cmd}` fails: {said(bad[0])}"
+        result.dependants = [one.task for one in branches.later(git, branch, mine.commit)]
+        return result
+    if dry_run:
+        return result
+    result.checkpoint = _apply(tools, task, branch, tip, new)
+    for id, commit in result.reverts:
+        if (tools.tasks.path / id / "record.jsonl").exists():
+            tools.tasks.folder(id).append("reverted", at_ns=tools.now_ns(), commit=commit)
+    result.undo = f"git revert {' '.join(commit[:12] for _, commit in reversed(result.reverts))}"
+    return result
+
+
+def _one(tools: Tools, git: UserGit, one: Landed) -> str:
+    """Revert one commit in the scratch worktree, with the user's name and hooks; return the new commit."""
+    git.run("revert", "--no-commit", one.commit)
+    subject = git.line("log", "-1", "--format=%s", one.commit)
+    message = f'Revert "{subject}"\n\nThis reverts commit {one.commit}.\n\n{REVERTS}: {one.task}\n'
+    git.with_hooks(tools.git.cwd).run(
+        "commit", "-q", "--no-status", "--allow-empty", "--cleanup=whitespace", "-F", "-",
+        feed=message.encode("utf-8", "surrogateescape"), timeout=_HOOKS_SECONDS,
+    )  # fmt: skip
+    return git.commit("HEAD")
+
+
+def _checks(tools: Tools, git: UserGit, task: Task, more: Sequence[str]) -> list[Check]:
+    """Run the task's checks that were green before it, and those asked for now."""
+    green = [cmd for cmd in task.wish.verify if cmd not in task.red]
+    cmds = list(dict.fromkeys([*green, *more]))
+    folder = tools.tasks.folder(task.id)
+    checker = tools.checker(task.id, task.wish.check_timeout)
+    return checker.run(cmds, git.cwd, lambda number: folder.path / f"revert.check-{number}.out", task=task.id)
+
+
+def _apply(tools: Tools, task: Task, branch: str, tip: str, new: str) -> str:
+    """Move the branch to its new tip, and the tree that has it out along; return the checkpoint of that tree before."""
+    place = ground.holder(tools.git, branch)
+    if place is None:
+        done = tools.git.finish("update-ref", "-m", f"takeback: revert {task.id}", f"refs/heads/{branch}", new, tip)
+        if done.code != 0:
+            raise RevertRefused(id=task.id, why=f"branch {branch} moved meanwhile", next="repeat the command")
+        return ""
+    with tools.opened(place) as saver:
+        before = saver.checkpoint(f"before revert t:{task.id}", task=task.id)
+    done = tools.git.at(place).finish("merge", "--ff-only", "-q", "--no-verify-signatures", new)
+    if done.code != 0:
+        lines = [line.strip() for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
+        why = " ".join(lines[:3])[:300] or f"git merge ended with {done.code}"
+        raise RevertRefused(
+            id=task.id, why=f"{os.fsdecode(place)} stands in the way: {why}", next="commit or stash there"
+        )
+    return before.id

@@ -1,0 +1,150 @@
+"""Taking landed tasks back: one command each, or the reason why not with what must go first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cli import Project
+from tests.tasks.shop import log, nothing_left, show, task, tip
+
+
+@pytest.fixture
+def stack(shop: Project) -> Project:
+    """Three tasks on `night`: `b` changes the lines of `a`, `c` a file of its own; `night` is out."""
+    task(shop, "a", "printf '1\\n2\\n3\\n' > list", "--onto", "night")
+    task(shop, "b", "printf '1\\ntwo\\n3\\n' > list", "--onto", "night")
+    task(shop, "c", "echo c > c", "--onto", "night")
+    shop.git("switch", "-q", "night")
+    return shop
+
+
+def test_a_conflict_changes_nothing_and_names_what_must_go_first(stack: Project) -> None:
+    before = stack.moment()
+    done = stack.tb("revert", "a", check=False)
+    assert (done.code, done["outcome"], done["applied"]) == (1, "conflict", False)
+    assert (done["conflicts"], done["dependants"]) == (["list"], ["b"])
+    assert before.changes() == []
+    shown = stack.tb("show", "t:a")
+    assert (shown["applies"], shown["revert_first"]) == (False, ["b"])
+    assert [(one["task"], one["lines"]) for one in shown["later"]] == [("b", True)]
+    said = stack.tb("revert", "a", check=False, as_json=False).out.decode()
+    assert "  takeback revert b\n" in said
+    # In the order that was named, each works.
+    assert stack.tb("revert", "b")["outcome"] == "reverted"
+    assert stack.tb("revert", "a")["outcome"] == "reverted"
+    assert log(stack, "night")[:2] == ['Revert "Do a"', 'Revert "Do b"']
+    assert stack.exists("c") and not stack.exists("list")
+    nothing_left(stack)
+
+
+@pytest.mark.long
+def test_with_dependants_all_go_at_once_newest_first(stack: Project) -> None:
+    done = stack.tb("revert", "t:a", "--with-dependants")
+    assert [one["task"] for one in done["reverts"]] == ["b", "a"]
+    assert log(stack, "night")[:3] == ['Revert "Do a"', 'Revert "Do b"', "Do c"]
+    assert stack.git("status", "--porcelain") == b""
+    # And what it prints takes it back.
+    stack.sh(done["undo"].replace("git revert", "git revert --no-edit"))
+    assert stack.read("list") == b"1\ntwo\n3\n"
+    assert stack.tb("show", "t:b")["applies"] is True
+
+
+def test_a_check_that_fails_without_it_keeps_it(stack: Project) -> None:
+    before = stack.moment()
+    done = stack.tb("revert", "c", "--verify", "test -f c", check=False)
+    assert (done.code, done["outcome"]) == (1, "check-failed")
+    assert "test -f c" in done["reason"]
+    assert before.changes() == []
+
+
+@pytest.mark.long
+def test_local_changes_stay_or_stand_in_the_way(stack: Project) -> None:
+    stack.write("app.py", "mine\n")
+    assert stack.tb("revert", "c")["outcome"] == "reverted"
+    assert stack.read("app.py") == b"mine\n"
+    stack.write("list", "mine\n")
+    before = stack.moment()
+    done = stack.tb("revert", "b", check=False)
+    assert (done.code, done.error) == (1, "revert-refused")
+    assert before.changes() == []
+
+
+@pytest.mark.long
+def test_a_branch_that_is_out_nowhere_is_moved_alone(stack: Project) -> None:
+    stack.git("switch", "-q", "main")
+    before = stack.moment()
+    assert stack.tb("revert", "c")["branch"] == "night"
+    assert all("night" in one for one in before.changes())
+    assert log(stack, "night")[0] == 'Revert "Do c"'
+
+
+@pytest.mark.long
+def test_a_task_that_was_merged_is_reverted_where_the_person_is(stack: Project) -> None:
+    stack.git("switch", "-q", "main")
+    stack.git("merge", "-q", "--no-ff", "--no-edit", "night")
+    done = stack.tb("revert", "c")
+    assert (done["outcome"], done["branch"]) == ("reverted", "main")
+    assert log(stack, "night")[0] == "Do c"
+
+
+@pytest.mark.long
+def test_a_rebased_task_is_found_by_its_name(stack: Project) -> None:
+    stack.git("switch", "-qc", "other", "main")
+    stack.git("commit", "-q", "--allow-empty", "-m", "something")
+    stack.git("cherry-pick", "main..night")
+    stack.git("branch", "-qD", "night")
+    done = stack.tb("revert", "c")
+    assert (done["outcome"], done["branch"]) == ("reverted", "other")
+
+
+def test_what_has_not_landed_cannot_be_reverted(shop: Project) -> None:
+    task(shop, "bad", "touch broken", "--attempts", "1", check=False)
+    assert shop.tb("revert", "bad", check=False).error == "nothing-to-do"
+    assert shop.tb("revert", "none", check=False).error == "unknown-id"
+    assert shop.tb("show", "t:none", check=False).error == "unknown-id"
+
+
+def test_undo_of_a_landed_task_is_refused_with_the_command_that_takes_it_back(shop: Project) -> None:
+    task(shop, "done", "touch a")
+    done = shop.tb("undo", "--task", "done", check=False)
+    assert (done.code, done.error) == (1, "task-landed")
+    assert "takeback revert done" in done.text
+
+
+def test_attempts_are_listed_and_come_back_into_a_directory_or_the_tree(shop: Project) -> None:
+    done = task(shop, "bad", "echo $ATTEMPT > broken; echo TOKEN=$ATTEMPT > .env", "--attempts", "2", check=False)
+    listed = shop.tb("attempts", "bad")["attempts"]
+    assert listed == done["attempts"]
+    target = shop.home.path / "first"
+    shop.tb("restore", "t:bad/1", "--to", str(target))
+    assert (target / "broken").read_text() == "1\n" and (target / ".env").read_text() == "TOKEN=1\n"
+    before = shop.moment()
+    restored = shop.tb("restore", listed[1]["checkpoint"])
+    assert (shop.read("broken"), shop.read(".env")) == (b"2\n", b"TOKEN=2\n")
+    shop.take_back(restored)
+    assert before.changes() == []
+    assert b"restore  takeback restore" in shop.tb("attempts", "bad", as_json=False).out
+
+
+@pytest.mark.long
+def test_evidence_outlives_gc(shop: Project) -> None:
+    done = task(shop, "bad", "echo $ATTEMPT > broken", "--attempts", "2", check=False)
+    shop.write("other", "1\n")
+    shop.checkpoint("-m", "later")
+    shop.tb("gc", "--keep", "1", "--yes")
+    for one in done["attempts"]:
+        shop.tb("restore", one["checkpoint"], "--to", str(shop.home.path / one["checkpoint"]))
+
+
+@pytest.mark.long
+def test_blame_names_a_persons_commit_as_no_task(stack: Project) -> None:
+    stack.write("app.py", "broken = True\n")
+    stack.git("commit", "-qam", "by hand")
+    task(stack, "d", "echo d > d", "--here")
+    done = stack.tb("blame-task", "--verify", "! grep -q broken app.py", check=False)
+    assert (done.code, done["task"], done["subject"]) == (1, None, "by hand")
+    assert stack.tb("blame-task", "--verify", "false", check=False).error == "nothing-to-do"
+    assert stack.tb("blame-task", "--verify", "test ! -f d")["task"] == "d"
+    stack.git("switch", "-q", "main")
+    assert stack.tb("blame-task", "--verify", "false", check=False).error == "nothing-to-do"
+    assert tip(stack, "night") and show(stack, "night", "d") == b"d\n"
