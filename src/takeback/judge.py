@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from takeback.config import config_dir, data_dir, levels, trust
 from takeback.config import policy as policies
@@ -17,6 +19,8 @@ from takeback.guard import Class, Context, Verdict, ground
 from takeback.guard.policy import Decision, Policy
 from takeback.guard.policy import decide as decide_by
 from takeback.guard.rules import Library, RuleError, builtin, with_own
+
+_ONLY_TOLD = frozenset(("where", "places", "notes", "notify"))
 
 
 def context(path: str | None = None) -> Context:
@@ -88,16 +92,23 @@ def policy(root: str | bytes | None = None) -> Policy:
 def fingerprint(root: str | bytes) -> str:
     """Return a hash of all that decides about a step: the policy in force, and the user's own rules.
 
-    Whom to tell of a hold does not count.
+    Whom to tell of a hold, and in which line something stands, does not count.
     """
     home = os.environ.get("HOME") or os.path.expanduser("~")
-    said = hashlib.sha256(repr(replace(policy(root), notify="")).encode("utf-8", "surrogateescape"))
+    said = hashlib.sha256(repr(_deciding(asdict(policy(root)))).encode("utf-8", "surrogateescape"))
     for path in sorted((config_dir(os.environ, home) / "rules").glob("*.rules")):
         try:
             said.update(path.name.encode("utf-8", "surrogateescape") + path.read_bytes())
         except OSError:
             said.update(b"cannot be read")
     return said.hexdigest()
+
+
+def _deciding(value: Any) -> Any:
+    """Return plain values without those that only tell a person something."""
+    if isinstance(value, Mapping):
+        return {name: _deciding(one) for name, one in value.items() if name not in _ONLY_TOLD}
+    return [_deciding(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def read_policies(root: str | bytes | None = None) -> Policies:
