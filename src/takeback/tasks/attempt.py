@@ -17,7 +17,7 @@ from takeback.tasks.model import Attempt, Check, Flag
 from takeback.tasks.record import save
 
 PASSED, FAILED, FLAGGED, HOOK, INTERRUPTED = "passed", "failed", "flagged", "refused-by-hook", "interrupted"
-MOVED = "branch-moved"
+MOVED, HELD = "branch-moved", "held"
 _WORDS = 2000
 _COMMITS = 1000
 
@@ -83,7 +83,7 @@ def save_tree(job: Job, n: int) -> None:
     commits = job.git.run("rev-list", f"--max-count={_COMMITS}", "HEAD", f"^{task.base}").decode().split()
     job.write(
         "saved", n=n, checkpoint=made.id, ref=made.ref, diff=os.fspath(job.folder.diff(n)), tree=tree, end_tree=end,
-        commits=commits,
+        commits=commits, holds=list(tools.waiting(task)),
     )  # fmt: skip
 
 
@@ -106,7 +106,10 @@ def judge(job: Job, n: int) -> Attempt:
     reasons = [f"check `{check.cmd}` failed: {said(check)}" for check in bad]
     reasons += [spelled(flag) for flag in failing]
     result = FAILED if bad else FLAGGED if failing else PASSED
-    job.write("judged", n=n, outcome=result, reason="; ".join(reasons), flags=found, refunded=False)
+    if result != PASSED and attempt.holds:
+        result = HELD
+        reasons.insert(0, f"{', '.join(attempt.holds)} wait for a person (`takeback holds`)")
+    job.write("judged", n=n, outcome=result, reason="; ".join(reasons), flags=found, refunded=result == HELD)
     for flag in found:
         job.tools.say(f"flag {spelled(flag)}{'' if flag.fails else ' (allowed)'}")
     return _nth(job, n)
