@@ -26,6 +26,7 @@ class TaskOutcome(StrEnum):
 # What can be said against an attempt whose checks pass.
 FLAGS = (
     "no-edits", "edited-tests", "deleted-tests", "fewer-tests", "edited-instructions", "outside", "only-formatting",
+    "nested-repository", "left-out",
 )  # fmt: skip
 
 
