@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from takeback.app import holding
 from takeback.app.finding import below
 from takeback.app.project import Project
 from takeback.errors import NoCommits
@@ -51,6 +50,10 @@ def tools(project: Project, say: Say = _silent) -> Tools:
         DataDir(project._config.data).forget(project._w.project, root)
 
     def waiting(task: Task) -> list[str]:
+        from takeback.app import holding  # takes long to import, and most tasks never ask
+
+        if not (project._w.project.path / "holds").exists():
+            return []
         # A step in the task's tree is the task's, whether or not the agent's hook knew its name.
         tree = task.worktree
         return [
