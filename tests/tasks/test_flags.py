@@ -63,6 +63,16 @@ def test_a_branch_that_the_agent_deletes_or_rewrites_is_flagged_and_a_new_one_is
     assert done["outcome"] == "failed" and "refs/heads/main" in done["attempts"][0]["flags"][0]["paths"]
 
 
+@pytest.mark.long
+def test_what_no_commit_can_hold_is_flagged_and_ends_no_task_without_a_word(shop: Project) -> None:
+    nested = "git init -q deep/r; cd deep/r; touch a; git add a; git commit -qm a"
+    done = task(shop, "a", f"({nested})", "--attempts", "1", check=False)
+    assert (done["outcome"], done["flags"]) == ("failed", ["nested-repository"])
+    done = task(shop, "b", "touch a; git init -q empty; touch empty/x", "--attempts", "1", check=False)
+    assert (done["outcome"], done["flags"]) == ("failed", ["left-out"])
+    assert "empty" in done["reason"]
+
+
 def test_a_new_test_raises_no_flag(shop: Project) -> None:
     git = UserGit(shop.at(), shop.home.env())
     before = trees.write(git)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from takeback.app.finding import below
 from takeback.app.project import Project
 from takeback.errors import NoCommits
 from takeback.files.layout import DataDir
@@ -48,10 +49,24 @@ def tools(project: Project, say: Say = _silent) -> Tools:
     def forget(root: bytes) -> None:
         DataDir(project._config.data).forget(project._w.project, root)
 
+    def waiting(task: Task) -> list[str]:
+        from takeback.app import holding  # takes long to import, and most tasks never ask
+
+        if not (project._w.project.path / "holds").exists():
+            return []
+        # A step in the task's tree is the task's, whether or not the agent's hook knew its name.
+        tree = task.worktree
+        return [
+            one.id
+            for one in holding.list(project)
+            if one.state is holding.State.WAITING
+            and (one.request.task == task.id or (tree and below(os.fsencode(one.request.cwd), tree)))
+        ]
+
     return Tools(
         git=UserGit(place.root, os.environ), common=place.common_dir, key=project._w.project.key,
         settings=project._config.task, env=env, tasks=Tasks(project._w.project.tasks), runner=Runner(), opened=opened,
-        forget=forget, now_ns=time.time_ns, sleep=time.sleep, say=say,
+        forget=forget, waiting=waiting, now_ns=time.time_ns, sleep=time.sleep, say=say,
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from takeback.tasks.model import Attempt, Check, Flag
 from takeback.tasks.record import save
 
 PASSED, FAILED, FLAGGED, HOOK, INTERRUPTED = "passed", "failed", "flagged", "refused-by-hook", "interrupted"
-MOVED = "branch-moved"
+SEEN = ("outside", "left-out")  # flags that are seen while it runs, not from its tree
+MOVED, HELD = "branch-moved", "held"
 _WORDS = 2000
 _COMMITS = 1000
 
@@ -75,7 +76,10 @@ def save_tree(job: Job, n: int) -> None:
     attempt = _nth(job, n)
     with tools.opened(job.path) as saver:
         made = saver.checkpoint(f"t:{task.id} attempt {n}", task=task.id)
-    end = trees.write(job.git, job.links)
+    end, left_out = trees.write_all(job.git, job.links)
+    known = list(attempt.flags)
+    if left_out:
+        known.append(Flag("left-out", (), "; ".join(left_out[:5])))
     earlier = [one for one in task.attempts if one.n < n and one.saved]
     base = job.base_tree if task.wish.fresh or not earlier else earlier[-1].tree
     tree = trees.onto(job.git, base, attempt.start_tree, end)
@@ -83,7 +87,7 @@ def save_tree(job: Job, n: int) -> None:
     commits = job.git.run("rev-list", f"--max-count={_COMMITS}", "HEAD", f"^{task.base}").decode().split()
     job.write(
         "saved", n=n, checkpoint=made.id, ref=made.ref, diff=os.fspath(job.folder.diff(n)), tree=tree, end_tree=end,
-        commits=commits,
+        flags=known, commits=commits, holds=list(tools.waiting(task)),
     )  # fmt: skip
 
 
@@ -94,7 +98,7 @@ def judge(job: Job, n: int) -> Attempt:
     if outcome in (Outcome.USAGE_LIMIT, Outcome.LOGIN_EXPIRED, INTERRUPTED):
         job.write("judged", n=n, outcome=outcome, reason=attempt.detail or outcome, refunded=True)
         return _nth(job, n)
-    found = weighed(job, attempt.tree, [flag for flag in attempt.flags if flag.name == "outside"])
+    found = weighed(job, attempt.tree, [flag for flag in attempt.flags if flag.name in SEEN])
     if outcome != Outcome.DONE:
         reason = f"the agent ended with {outcome}" + (f": {attempt.detail}" if attempt.detail else "")
         job.write("judged", n=n, outcome=outcome, reason=reason, flags=found, refunded=False)
@@ -106,7 +110,10 @@ def judge(job: Job, n: int) -> Attempt:
     reasons = [f"check `{check.cmd}` failed: {said(check)}" for check in bad]
     reasons += [spelled(flag) for flag in failing]
     result = FAILED if bad else FLAGGED if failing else PASSED
-    job.write("judged", n=n, outcome=result, reason="; ".join(reasons), flags=found, refunded=False)
+    if result != PASSED and attempt.holds:
+        result = HELD
+        reasons.insert(0, f"{', '.join(attempt.holds)} wait for a person (`takeback holds`)")
+    job.write("judged", n=n, outcome=result, reason="; ".join(reasons), flags=found, refunded=result == HELD)
     for flag in found:
         job.tools.say(f"flag {spelled(flag)}{'' if flag.fails else ' (allowed)'}")
     return _nth(job, n)

@@ -99,6 +99,8 @@ def judge(git: UserGit, before: str, after: str, settings: TaskSettings) -> list
             found.append(Flag("fewer-tests", tuple(fewer), f"{was} tests before, {now} now, in the files that changed"))
     if told := [one.path for one in changes if matches(one.path, settings.instructions)]:
         found.append(Flag("edited-instructions", tuple(told)))
+    if nested := [one.path for one in changes if one.new_mode == _GITLINK and one.status in "AT"]:
+        found.append(Flag("nested-repository", tuple(nested), "a commit would name it without what is in it"))
     if _formatting(git, changes):
         found.append(Flag("only-formatting", tuple(one.path for one in changes)))
     return found

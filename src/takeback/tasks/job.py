@@ -6,7 +6,7 @@ Does not cover: the order of things (`run`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +49,7 @@ class Tools:
     runner: Runner
     opened: Callable[[bytes], AbstractContextManager[Saver]]
     forget: Callable[[bytes], None]
+    waiting: Callable[[Task], Sequence[str]]  # holds: the task's actions outside that wait for a person
     now_ns: Callable[[], int]
     sleep: Callable[[float], None]
     say: Callable[[str], None]

@@ -93,7 +93,7 @@ def _other(job: Job, attempt: Attempt, commit: str) -> str:
     tree = job.git.tree(commit)
     if tree == attempt.tree:
         return ""
-    outside = [flag for flag in attempt.flags if flag.name == "outside"]
+    outside = [flag for flag in attempt.flags if flag.name in attempts.SEEN]
     failing = [flag for flag in attempts.weighed(job, tree, outside) if flag.fails]
     if failing:
         return f"a commit hook changed the tree, and now: {'; '.join(attempts.spelled(flag) for flag in failing)}"

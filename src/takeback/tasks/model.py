@@ -16,6 +16,7 @@ class TaskOutcome(StrEnum):
 
     LANDED = "landed"
     FAILED = "failed"
+    HELD = "held"  # what it would do outside waits for a person, and without that it did not pass
     BUDGET = "budget"  # the money was spent before it was done
     LOGIN_EXPIRED = "login-expired"  # waits for a person, then `resume`
     INTERRUPTED = "interrupted"  # takeback itself was ended; `resume` goes on
@@ -25,6 +26,7 @@ class TaskOutcome(StrEnum):
 # What can be said against an attempt whose checks pass.
 FLAGS = (
     "no-edits", "edited-tests", "deleted-tests", "fewer-tests", "edited-instructions", "outside", "only-formatting",
+    "nested-repository", "left-out",
 )  # fmt: skip
 
 
@@ -75,7 +77,7 @@ class Attempt:
     """One attempt: what it came to, and where everything about it is.
 
     `outcome`: running, passed, failed (a check), flagged, refused-by-hook, branch-moved, crash, timeout, refused,
-    budget, usage-limit, login-expired, interrupted. `refunded`: it does not count.
+    budget, usage-limit, login-expired, held, interrupted. `refunded`: it does not count.
     """
 
     n: int
@@ -95,6 +97,7 @@ class Attempt:
     start_tree: str = ""  # the whole worktree before the agent began
     end_tree: str = ""
     commits: tuple[str, ...] = ()  # the agent's own, kept reachable by the checkpoint
+    holds: tuple[str, ...] = ()  # outside actions of this task that waited for a person when it ended
     verify: tuple[Check, ...] = ()
     flags: tuple[Flag, ...] = ()
     refunded: bool = False
@@ -145,6 +148,11 @@ class Task:
     def flags(self) -> tuple[str, ...]:
         """Every flag some attempt raised, in order, once."""
         return tuple(dict.fromkeys(flag.name for attempt in self.attempts for flag in attempt.flags))
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """Every hold that some attempt left waiting, once."""
+        return tuple(dict.fromkeys(id for attempt in self.attempts for id in attempt.holds))
 
     @property
     def counted(self) -> int:

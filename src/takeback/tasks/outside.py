@@ -8,6 +8,7 @@ Does not cover: places outside the repository.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable
 
 from takeback.host.usergit import UserGit
@@ -24,10 +25,10 @@ def look(git: UserGit, common: bytes, more: Iterable[bytes]) -> dict[bytes, Stam
     paths = {record[3:] for record in out.split(b"\0") if len(record) > 3}
     found = {path: _stamp(os.path.join(git.cwd, path)) for path in paths | set(more)}
     for name in (b"config", b"info/exclude", b"info/attributes"):
-        found[b".git/" + name] = _stamp(os.path.join(common, name))
+        found[b".git/" + name] = _content(os.path.join(common, name))
     hooks = os.path.join(common, b"hooks")
     for name in os.listdir(hooks) if os.path.isdir(hooks) else []:
-        found[b".git/hooks/" + name] = _stamp(os.path.join(hooks, name))
+        found[b".git/hooks/" + name] = _content(os.path.join(hooks, name))
     return found
 
 
@@ -57,6 +58,16 @@ def flag(before: dict[bytes, Stamp], after: dict[bytes, Stamp], lost: list[str])
         return None
     paths = (*(os.fsdecode(path) for path in moved), *lost)
     return Flag("outside", paths, "changed outside the task's tree while the agent ran")
+
+
+def _content(path: bytes) -> Stamp:
+    """Return a stamp of what a small file holds: git writes its settings anew without changing them."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        return (os.stat(path).st_mode, len(data), zlib.crc32(data), 0)
+    except OSError:
+        return _stamp(path)
 
 
 def _stamp(path: bytes) -> Stamp:

@@ -246,8 +246,8 @@ def _apply(task: Task, event: dict[str, Any]) -> None:
                 attempt.verify = tuple(Check(**one) for one in value)
             elif name == "flags":
                 attempt.flags = tuple(Flag(**{**one, "paths": tuple(one["paths"])}) for one in value)
-            elif name == "commits":
-                attempt.commits = tuple(value)
+            elif name in ("commits", "holds"):
+                setattr(attempt, name, tuple(value))
             elif name in Attempt.__dataclass_fields__ and name != "n":
                 setattr(attempt, name, value)
         attempt.saved |= kind == "saved"

@@ -16,7 +16,7 @@ from takeback.errors import NothingToDo, RedCheck, TakebackError
 from takeback.tasks import attempt as attempts
 from takeback.tasks import ground, landing, scratch, trees
 from takeback.tasks.agents.base import Agent, Outcome
-from takeback.tasks.attempt import INTERRUPTED, MOVED, PASSED
+from takeback.tasks.attempt import HELD, INTERRUPTED, MOVED, PASSED
 from takeback.tasks.checks import quoted, said
 from takeback.tasks.flags import changed
 from takeback.tasks.job import Job
@@ -123,6 +123,9 @@ def _over(job: Job, last: Attempt) -> Task | None:
     if last.outcome == Outcome.LOGIN_EXPIRED and not _newly_begun(job, last):
         reason = f"the login of {wish.agent} has expired: log in, then `takeback task resume {wish.id}`"
         job.write("stopped", outcome=TaskOutcome.LOGIN_EXPIRED, reason=reason)
+        return job.task
+    if last.outcome == HELD and job.tools.waiting(job.task):
+        job.write("stopped", outcome=TaskOutcome.HELD, reason=f"{last.reason}; then `takeback task resume {wish.id}`")
         return job.task
     spent = job.task.cost_usd
     if last.outcome == Outcome.BUDGET or (

@@ -40,13 +40,24 @@ def write(git: UserGit, without: Sequence[str] = ()) -> str:
 
     Raises GitFailed.
     """
+    return write_all(git, without)[0]
+
+
+def write_all(git: UserGit, without: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """Return the same tree, and what git says it cannot take: repositories without a commit, unreadable files."""
     with _private_index(git) as index:
         private = git.view(index=index)
-        private.run("add", "-A", "--", ":/", *(f":(top,exclude,literal){path}" for path in without))
+        excluded = (f":(top,exclude,literal){path}" for path in without)
+        settings = ("-c", "advice.addEmbeddedRepo=false")
+        done = private.finish(*settings, "add", "-A", "--ignore-errors", "--", ":/", *excluded)
+        said = done.err.decode("utf-8", "replace").splitlines()
+        left_out = [line.partition("error: ")[2] for line in said if line.startswith("error: ")]
+        if done.code not in (0, 1) or (done.code == 1 and not left_out):
+            checked(["add"], done)
         if without:  # one that the agent has added by itself
             feed = "".join(f"{path}\0" for path in without).encode("utf-8", "surrogateescape")
             private.run("update-index", "--force-remove", "-z", "--stdin", feed=feed)
-        return private.line("write-tree")
+        return private.line("write-tree"), left_out
 
 
 def onto(git: UserGit, base: str, start: str, end: str) -> str:

@@ -55,6 +55,7 @@ def plain(task: Task) -> dict[str, Any]:
         "before": task.before or None,
         "attempts": [attempt(one) for one in task.attempts],
         "flags": list(task.flags),
+        "holds": list(task.holds),
         "revertible": task.revertible,
         "revert_reason": task.revert_reason,
         "reverted_by": task.reverted_by or None,
@@ -77,6 +78,7 @@ def attempt(one: Attempt) -> dict[str, Any]:
         "verify": [{"cmd": c.cmd, "exit": c.exit, "seconds": c.seconds, "output": c.output} for c in one.verify],
         "flags": [{"name": f.name, "paths": list(f.paths), "detail": f.detail, "fails": f.fails} for f in one.flags],
         "commits": list(one.commits),
+        "holds": list(one.holds),
         "agent_exit": one.agent_exit,
         "cost_usd": one.cost_usd,
         "refunded": one.refunded,
@@ -86,6 +88,8 @@ def attempt(one: Attempt) -> dict[str, Any]:
 def lines(task: Task) -> list[str]:
     """Return what came of a task, for people."""
     said = [attempt_line(one) for one in task.attempts]
+    if task.holds:
+        said.append(f"Waits for a person: {', '.join(task.holds)} (takeback holds)")
     if task.outcome == "landed":
         said.append(f"{task.id} landed as {task.commit[:12]} on {task.branch}")
         if task.reverted_by:
