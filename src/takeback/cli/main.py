@@ -41,6 +41,8 @@ COMMANDS = (
     "approve",
     "deny",
     "doctor",
+    "init",
+    "uninstall",
     "setup",
     "sandbox",
     "chain",
