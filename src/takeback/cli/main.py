@@ -43,6 +43,7 @@ COMMANDS = (
     "doctor",
     "init",
     "uninstall",
+    "watch",
     "setup",
     "sandbox",
     "chain",
