@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from takeback.guard import Context, classify_tool
 from takeback.guard.model import Class, Verdict, What
 from takeback.guard.policy import Act, Decision
+from takeback.guard.toolcalls import own_tool
 
 if TYPE_CHECKING:
     from takeback.app.hooksteps import HookSteps
@@ -188,6 +189,8 @@ def _open(call: Call) -> HookSteps:
 
 def _is_own(call: Call) -> bool:
     """takeback's own undo, redo and run record themselves; a step around them would end the session's redo line."""
+    if own_tool(call.tool_name) is not None:
+        return True
     return call.command is not None and _OWN.fullmatch(call.command) is not None
 
 
