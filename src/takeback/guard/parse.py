@@ -12,8 +12,10 @@ import re
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from typing import TYPE_CHECKING
 
-from tree_sitter import Language, Node, Parser
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
 
 # More than any person or agent types; a longer text is opaque, and read no further.
 LONGEST = 200_000
@@ -31,6 +33,8 @@ _HEREDOC_END = re.compile(rb"(<<-?[ \t]*(['\"]?)\w+\2)(?=[;&|)])")
 
 @cache
 def _parser() -> Parser:
+    from tree_sitter import Language, Parser  # for shell source only: a hook pays for every import
+
     return Parser(Language(_grammar()))
 
 

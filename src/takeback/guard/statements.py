@@ -8,8 +8,7 @@ Does not cover: what flows between commands (`streams`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from takeback.guard import broken, command, streams
 from takeback.guard.model import Class, Effect, Part, What
@@ -17,6 +16,9 @@ from takeback.guard.parse import text_of
 from takeback.guard.variables import environment
 from takeback.guard.walk import DEEPEST, MOST_COMMANDS, Grammar, Visitor, Walk
 from takeback.guard.words import UNKNOWN, VALUES
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
 def _command(walk: Walk, node: Node) -> None:

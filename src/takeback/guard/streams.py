@@ -6,13 +6,15 @@ Does not cover: statements (`statements`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from takeback.guard import places
 from takeback.guard.parse import text_of
 from takeback.guard.walk import Stdin, Walk
 from takeback.guard.words import PRINTED, UNKNOWN, VALUES, Expander
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _PRINT_NOTHING_PRIVATE = frozenset(
     "date uuidgen git seq echo printf basename dirname nproc uname mktemp pwd which command type true expr".split()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from takeback.guard.later import pattern
 from takeback.guard.parse import decode, text_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 # Marks from the private area, so that a script put together at run time can still be read with them in it.
 UNKNOWN = "\ue000"
@@ -20,7 +22,7 @@ SECRET = UNKNOWN + "\ue001"  # the value of a variable that is named like a secr
 PRINTED = UNKNOWN + "\ue002"  # what some command prints that reads this machine
 _MARKS = str.maketrans("", "", "\ue001\ue002")
 
-Inner = Callable[[Node], str]
+Inner = Callable[["Node"], str]
 
 VALUES = (
     *("word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion", "number"),
