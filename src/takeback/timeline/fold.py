@@ -295,7 +295,7 @@ class Timeline:
 
     def _end_step(self, id: str, event: Event) -> None:
         one = self._deeds.get(id)
-        if one is None or one.kind is not EventKind.STEP or one.ended:
+        if one is None or one.kind is not EventKind.STEP or (one.ended and not one.data.get("lost")):
             return
         one = self._deeds[id] = one._replace(ended_ns=event.at_ns, data={**one.data, **event.data})
         if one.undone_seq:
