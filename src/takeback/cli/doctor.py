@@ -26,21 +26,26 @@ from takeback.errors import TakebackError
 @click.option("--rebuild", is_flag=True, help="Make the timeline again from the store.")
 @options.speaking
 def command(face: Face, fix: bool, rebuild: bool) -> int:
-    """Check git, free space, leftovers, locks and the store, and what machines need once they are set up.
+    """Check git, free space, leftovers, locks, the store, hooks in agents, and what machines need once set up.
 
     The exit code is 1 when something is not well.
     """
     from takeback.app import machines, trusting
+    from takeback.app.agents import setup
 
+    root = None
     try:
         with options.opened(face) as project:
+            root = project.root
             findings: Sequence[model.Finding] = project.doctor(rebuild=rebuild, fix=fix)
     except TakebackError as error:
         # What keeps a project from opening is exactly what doctor is asked about.
         if fix or rebuild or face.project is not None:
             raise
         findings = [model.Finding("project", False, str(error), error.hint_text)]
-    findings = [*findings, *trusting.findings(face.project), *machines.findings()]
+    findings = [
+        *findings, *trusting.findings(face.project), *setup.doctor(root, fix=fix), *machines.findings(),
+    ]  # fmt: skip
     well = all(finding.ok for finding in findings)
     face.answer(jsonable.document(ok=well, findings=findings))
     options.tell(face, findings)

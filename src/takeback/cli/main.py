@@ -46,6 +46,8 @@ COMMANDS = (
     "approve",
     "deny",
     "doctor",
+    "init",
+    "uninstall",
     "setup",
     "sandbox",
     "chain",

@@ -86,6 +86,20 @@ def speaking(function: Callable[Concatenate[Face, P], R]) -> Callable[P, R]:
     return common(click.make_pass_decorator(Face, ensure=True)(function))
 
 
+def project_may_be_named(command: click.Command) -> None:
+    """Let `--project` stand without a DIR too: this project, where the other choice is a person's own settings."""
+    given = click.Option(
+        ["--project"],
+        is_flag=False,
+        flag_value="",
+        metavar="DIR",
+        expose_value=False,
+        callback=_remember,
+        help="In this project (the default), or the one at DIR.",
+    )
+    command.params = [given if one.name == "project" else one for one in command.params]
+
+
 session_option = click.option("--session", metavar="NAME", help="Only this agent's or terminal's session.")
 task_option = click.option("--task", metavar="ID", help="Only this task.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would happen; write nothing.")
