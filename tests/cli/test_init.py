@@ -166,3 +166,12 @@ def test_doctor_knows_the_off_switches_of_each_agent(
             repo.write(path, text)
     bad = [why for well, why in findings(repo, agent, **env) if not well]
     assert any(said in why for why in bad), bad
+
+
+def test_the_whole_run_of_any_other_agent_is_one_step(repo: Project) -> None:
+    moment = repo.moment()
+    ran = repo.tb("watch", "--", "sh", "-c", "rm -r src; echo x > .env; exit 3", check=False)
+    assert ran.code == 3
+    assert not repo.exists("src")
+    assert repo.tb("undo", "--session", "sh")["targets"] == [ran["id"]]
+    assert moment.changes() == []

@@ -48,6 +48,7 @@ COMMANDS = (
     "doctor",
     "init",
     "uninstall",
+    "watch",
     "setup",
     "sandbox",
     "chain",

@@ -43,6 +43,28 @@ class Codex(Agent):
             return [f"Codex did not take the trust of its hooks ({error}): start it and trust them in its dialogue."]
         return [] if where.root is None or self._trusted(where) else [f"Codex must trust {where.root}: start it there."]
 
+    def beside(self, where: Where) -> list[Path]:
+        return [self.home(where) / "config.toml"]
+
+    def stripped(self, text: str) -> str:
+        import tomlkit
+
+        document = tomlkit.parse(text)
+        hooks = document.get("hooks")
+        state = hooks.get("state") if hooks is not None else None
+        if hooks is None or state is None:
+            return text
+        for key in [key for key in state if str(key).rsplit(":", 3)[0].endswith("hooks.json")]:
+            file = Path(str(key).rsplit(":", 3)[0])
+            # Trust of hooks that are not there any more; of other files, and of what others left, nothing.
+            if not file.exists():
+                del state[key]
+        if not state:
+            del hooks["state"]
+        if not hooks:
+            del document["hooks"]
+        return tomlkit.dumps(document)
+
     def switches(self, where: Where) -> list[Finding]:
         found = []
         config = self._config(where)

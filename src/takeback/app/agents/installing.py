@@ -43,9 +43,10 @@ def install(data: Path, name: str, place: Where) -> list[Done]:
     agent = AGENTS[name]
     known = Installed(data)
     result = [_put(known, agent, place, piece) for piece in agent.pieces(place)]
-    notes = agent.after_install(place)
-    if result:
-        result[0].notes += notes
+    before = {path: _read(path) for path in agent.beside(place)}
+    result[0].notes += agent.after_install(place)
+    for path, raw in before.items():
+        _note_beside(known, agent, place, path, raw)
     return result
 
 
@@ -116,6 +117,20 @@ def _put(known: Installed, agent: Agent, place: Where, piece: Piece) -> Done:
     return Done(agent.name, piece.path, "added" if new != raw else "kept", known.backup(before) if before else None)
 
 
+def _note_beside(known: Installed, agent: Agent, place: Where, path: Path, raw: bytes | None) -> None:
+    """Note a file that the agent itself changed for our hooks, with what it was before the first time."""
+    now = _read(path)
+    entry = known.entries.get(os.fspath(path))
+    if now is None or now == raw:
+        return
+    before = known.keep(raw) if raw is not None else None
+    if entry is not None and raw is not None and digest(raw) == entry.after:
+        before = entry.before
+    root = os.fspath(place.root) if place.root else ""
+    known.entries[os.fspath(path)] = Entry(agent.name, root, os.fspath(path), before, digest(now))
+    known.save()
+
+
 def _take_out(known: Installed, entry: Entry) -> Done:
     path = Path(entry.path)
     raw = _read(path)
@@ -130,6 +145,8 @@ def _take_out(known: Installed, entry: Entry) -> Done:
         after = _without(raw, path)
         if not entry.before and after is not None and after.strip() in (b"", b"{}"):
             after = None
+    elif path.suffix == ".toml":
+        after = _stripped(AGENTS[entry.agent], raw, path)
     elif digest(raw) == entry.after:
         after = None  # a file of ours, put over an older one of ours
     else:
@@ -137,6 +154,13 @@ def _take_out(known: Installed, entry: Entry) -> Done:
         return Done(entry.agent, path, "left", notes=[note])
     _replace(path, after)
     return Done(entry.agent, path, "removed")
+
+
+def _stripped(agent: Agent, raw: bytes, path: Path) -> bytes:
+    try:
+        return agent.stripped(raw.decode()).encode()
+    except ValueError as error:
+        raise UsageError(detail=f"{path} cannot be changed: {error}; mend it and repeat") from None
 
 
 def _replace(path: Path, raw: bytes | None) -> None:

@@ -62,6 +62,14 @@ class Agent:
         """Return what is found switched off, so that installed hooks would not run."""
         return []
 
+    def beside(self, where: Where) -> list[Path]:
+        """Return the files that `after_install` may change."""
+        return []
+
+    def stripped(self, text: str) -> str:
+        """Return such a file without what was added for takeback's hooks. Raises ValueError."""
+        return text
+
     def after_install(self, where: Where) -> list[str]:
         """Do what else lets the hooks run; returns what a person should know."""
         return []
