@@ -34,6 +34,8 @@ def test_a_shell_step_and_a_written_file_are_steps_of_their_own(repo: Project) -
 def test_a_step_that_only_reads_is_let_through(repo: Project) -> None:
     answered = Agent(repo).run("cat README.md")
     assert (answered.code, answered.out, answered.err) == (0, "", "")
+    (step,) = steps(repo)
+    assert step["before"] == step["after"]
 
 
 def test_a_push_waits_for_a_person_and_the_model_is_told(repo: Project) -> None:
@@ -253,3 +255,43 @@ def test_the_exit_code_of_a_step_is_what_its_host_says(
     send(repo, host, after, {**call, **ended})
     (step,) = steps(repo)
     assert step["data"].get("exit") == exit
+
+
+def test_what_a_step_that_only_reads_changed_all_the_same_is_found_out_by_the_next(repo: Project) -> None:
+    agent = Agent(repo)
+    agent.run("ls")
+    agent.before("cat README.md", "L")
+    repo.sh("rm README.md")
+    agent.after("cat README.md", "L")
+    agent.run("echo x > next.txt")
+    repo.tb("undo")
+    repo.tb("undo")
+    assert repo.exists("README.md")
+    assert not repo.exists("next.txt")
+
+
+def test_a_failed_step_goes_back_when_the_policy_says_so_and_the_model_is_told(repo: Project) -> None:
+    settings = repo.home.settings
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[policy]\nrollback_failed = true\n", "utf-8")
+    agent = Agent(repo)
+    command = "rm -r src && false"
+    agent.before(command, "F")
+    repo.sh(command, check=False)
+    told = agent.send("PostToolUseFailure", **bash(command, "F"), error="Exit code 1").context
+    assert "nothing of it is left" in told
+    assert repo.exists("src")
+    repo.tb("redo")
+    assert not repo.exists("src")
+
+
+def test_a_policy_may_deny_a_step_or_let_steps_run_when_takeback_fails(repo: Project) -> None:
+    settings = repo.home.settings
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('[policy]\nfiles = "deny"\non_error = "allow"\n', "utf-8")
+    answered = Agent(repo).run("rm README.md")
+    assert answered.code == 2
+    assert "does not allow" in answered.err
+    repo.home.data.rename(repo.home.data.with_name("aside"))
+    repo.home.data.write_text("a file where the folder should be")
+    assert Agent(repo).before("npm install", "N").code == 0

@@ -4,7 +4,7 @@
     after(call, exit, failed)     closes the step; a step that no hook saw begin is recorded all the same
     session_start  prompt  stop   what the agent, or its person, is told
 
-Light by itself: a step that only reads costs its class and no more. Does not cover: the hosts' formats (`hooks`), or
+Light by itself until a project is opened. Does not cover: the hosts' formats (`hooks`), or
 the recording (`hooksteps`).
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from takeback.guard import Context, classify_tool
 from takeback.guard.model import Class, Verdict, What
-from takeback.guard.policy import Act, Decision, Policy, decide
+from takeback.guard.policy import Act, Decision
 
 if TYPE_CHECKING:
     from takeback.app.hooksteps import HookSteps
@@ -67,17 +67,30 @@ HINT = "A person can run `takeback pause` to go on without takeback."
 
 def before(call: Call) -> Answer:
     """Decide about a step and save what it can damage; raises TakebackError when that cannot be done."""
+    from takeback.errors import TakebackError
+
     verdict, root = _verdict(call)
-    decision = decide(verdict, Policy(), attended=call.attended)
-    if decision.act is Act.ALLOW or _is_own(call):
+    if _is_own(call):
         return NOTHING
-    with _open(call) as project:
+    try:
+        project = _open(call)
+    except TakebackError:
+        if verdict.cls is Class.NONE and not verdict.brake:
+            return NOTHING  # reading needs no project
+        raise
+    with project:
         if project.paused:
             return NOTHING
+        judged = project.decided(call, verdict)
+        decision = judged.decision
         if decision.act in (Act.HOLD, Act.DENY, Act.COPY):
             return Answer("deny", _refusal(verdict, decision))
-        only = _only(call, verdict, root)
-        step = project.begin(call, named=only or _written(verdict, root), only=only, state=_state(decision))
+        try:
+            step = project.begin(call, judged, _written(verdict, root))
+        except TakebackError:
+            if decision.act is Act.ALLOW:
+                return NOTHING  # the record is lost, and nothing else
+            raise
     if decision.act is Act.ASK:
         return Answer("ask", f"takeback: {decision.why}. No checkpoint covers all of it.", step)
     return Answer("nothing", "", step)
@@ -85,13 +98,30 @@ def before(call: Call) -> Answer:
 
 def after(call: Call, exit: int | None, failed: bool) -> str:
     """Close the step of a call; returns what the model should know, mostly nothing."""
-    verdict, root = _verdict(call)
-    if verdict.cls is Class.NONE or _is_own(call):
+    from takeback.errors import TakebackError
+
+    if _is_own(call):
         return ""
-    with _open(call) as project:
-        if project.paused:
+    verdict, root = _verdict(call)
+    try:
+        with _open(call) as project:
+            if project.paused:
+                return ""
+            return project.end(call, verdict, exit=exit, failed=failed, named=_written(verdict, root))
+    except TakebackError:
+        if verdict.cls is Class.NONE:
             return ""
-        return project.end(call, exit=exit, failed=failed, named=_written(verdict, root))
+        raise
+
+
+def lets_through(cwd: str) -> bool:
+    """Whether the policy lets a step run when takeback itself fails (`on_error`); False when that cannot be read."""
+    try:
+        from takeback import judge
+
+        return judge.policy(judge.context(cwd).root).on_error is Act.ALLOW
+    except Exception:  # asked when something is broken already
+        return False
 
 
 def session_start(call: Call) -> str:
@@ -157,12 +187,6 @@ def _is_own(call: Call) -> bool:
     return call.command is not None and _OWN.fullmatch(call.command) is not None
 
 
-def _state(decision: Decision) -> bool:
-    from takeback.model import Kind
-
-    return decision.kind is not Kind.FILES
-
-
 def _written(verdict: Verdict, root: str) -> list[bytes]:
     """Return the absolute paths a verdict says are written or deleted."""
     return [
@@ -172,24 +196,10 @@ def _written(verdict: Verdict, root: str) -> list[bytes]:
     ]
 
 
-def _only(call: Call, verdict: Verdict, root: str) -> list[bytes] | None:
-    """Return the files a call of an editing tool can touch, None when it may be more than those."""
-    if call.command is not None or verdict.cls not in (Class.FILES, Class.STATE):
-        return None
-    if not all(effect.what in (What.WRITE, What.DELETE) for effect in verdict.effects):
-        return None
-    return _written(verdict, root) or None
-
-
 def _refusal(verdict: Verdict, decision: Decision) -> str:
     what = f"{verdict.cls}: {decision.why}"
     if decision.act is Act.DENY:
-        return f"takeback: the policy of this project does not allow this step ({what})."
-    if decision.act is Act.COPY:
-        return (
-            f"takeback: the policy of this project wants this step in a copy ({what})."
-            " Run it with `takeback sandbox try SANDBOX -- CMD`."
-        )
+        return f"takeback: the policy does not allow this step ({what}; {decision.rule})."
     return (
         f"takeback: this step waits for a person, since no checkpoint takes it back ({what})."
         " Do not try it another way; go on with what does not need it, and tell the person."

@@ -10,23 +10,27 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from takeback import judge
 from takeback.app.finding import below
+from takeback.app.guarding import Guarding, Judged
 from takeback.app.hooked import Call
-from takeback.app.opened import Opened
 from takeback.files import checkpoint as checkpoints
 from takeback.files import names, steps, views
-from takeback.model import Event, EventKind
+from takeback.guard.model import Class, Verdict
+from takeback.model import Event, EventKind, Kind, StepResult
+from takeback.timeline.fold import Timeline, fold
 
 _MOST_OPEN = 64
 _MOST_NAMED = 12
 _REVERSALS = (EventKind.UNDO, EventKind.REDO, EventKind.RESTORE)
 
 
-class HookSteps(Opened):
+class HookSteps(Guarding):
     """A project as hooks see it."""
 
     @property
@@ -39,65 +43,76 @@ class HookSteps(Opened):
         """The data directory."""
         return self._config.data
 
-    def begin(self, call: Call, *, named: Sequence[bytes], only: Sequence[bytes] | None, state: bool) -> str:
-        """Take the checkpoint before a step and record its beginning."""
-        own = self._named(call, named)
-        limited = self._relative(only) if only is not None else None
-        with self._working("step"):
-            self._recorder.sync()
-            # Not `_timeline`: it would close the open steps of other sessions, whose agents are still at them.
-            step = steps.begin(
-                self._w, self._recorder, text=call.text, session=_session(call), task=None, named=own, state=state,
-                owner=None, only=limited or None,
-            )  # fmt: skip
-            noted = self._noted(call)
-            note = {"step": step.id, "before": step.before, "state": state, "on": call.goes_on}
-            if limited:
-                note["only"] = [path.decode("latin-1") for path in limited]
+    def decided(self, call: Call, verdict: Verdict) -> Judged:
+        """Return what is done about a call of this class."""
+        return self._decided(verdict, call.text, call.attended)
+
+    def begin(self, call: Call, judged: Judged, named: Sequence[bytes]) -> str:
+        """Take the checkpoint before a step, if it needs one, and record its beginning."""
+        kind = judged.decision.kind
+        step = self._begin_of(
+            kind, call.text, _session(call), None, self._named(call, named), {**judged.about(), "agent": call.host},
+            owned=False, keep_history=judged.reaches_history,
+        )  # fmt: skip
+        with self._noting(call) as noted:
+            note = {"step": step.id, "before": step.before, "kind": kind}
             noted["open"].setdefault(_key(call), []).append(note)
             for key in list(noted["open"])[:-_MOST_OPEN]:
                 del noted["open"][key]
-            self._note(call, noted)
         return step.id
 
-    def end(self, call: Call, *, exit: int | None, failed: bool, named: Sequence[bytes]) -> str:
+    def end(self, call: Call, verdict: Verdict, *, exit: int | None, failed: bool, named: Sequence[bytes]) -> str:
         """Take the checkpoint after a step and record its end; one whose beginning no hook saw is recorded whole."""
-        with self._working("step", remake=True):
-            self._recorder.sync()
-            noted = self._noted(call)
+        with self._noting(call) as noted:
             waiting = noted["open"].get(_key(call), [])
+            note = waiting.pop() if waiting else None  # an older one of the same key was refused by the host
             if not waiting:
-                return self._missed(call, exit, named)
-            note = waiting.pop()  # an older one of the same key was refused by the host
-            if not waiting:
-                del noted["open"][_key(call)]
-            if call.goes_on:
-                noted["on"] = [*noted["on"], note][-_MOST_OPEN:]
-            else:
-                self._finish(call, note, exit, failed)
-            self._note(call, noted)
+                noted["open"].pop(_key(call), None)
+        if note is None:
+            return "" if verdict.cls is Class.NONE else self._missed(call, exit, named)
+        if call.goes_on:
+            return ""  # the next event of the session ends it
+        after = self._close(note, call, exit, failed)
+        if failed and note["before"] != after and judge.policy(self.root).rollback_failed:
+            return self._rolled_back(note, call, exit, after)
         return ""
 
     def close_open(self, call: Call) -> None:
         """Close the steps of a session that nobody ended; those that run on in the background stay open."""
-        with self._working("step", remake=True):
-            noted = self._noted(call)
-            if not noted["open"]:
-                return
-            self._recorder.sync()
-            for waiting in noted["open"].values():
-                for note in waiting:
-                    self._finish(call, note, None, False)
+        with self._noting(call) as noted:
+            left = [note for waiting in noted["open"].values() for note in waiting]
             noted["open"] = {}
-            self._note(call, noted)
+        for note in left:
+            self._close(note, call, None, False)
+
+    def _timeline(self) -> Timeline:
+        """The timeline as it is: steps without an owner stay open, for their agents may still be at them."""
+        self._recorder.sync()
+        return fold(self._store.events())
+
+    def _close(self, note: dict[str, Any], call: Call, exit: int | None, failed: bool) -> str:
+        step = steps.Open(note["step"], note["before"], _session(call), None)
+        code = exit if exit is not None else 1 if failed else None
+        data: dict[str, object] = {} if code is None else {"exit": code}
+        kind = None if note["kind"] is None else Kind(note["kind"])
+        return self._finish_of(kind, step, data)[0]
+
+    def _rolled_back(self, note: dict[str, Any], call: Call, exit: int | None, after: str) -> str:
+        result = StepResult(note["step"], note["before"], after, exit or 1, False, 0, 0, "")
+        result = self._roll_back(result, _session(call), None)
+        if not result.rolled_back:
+            return f"takeback: the step failed, and could not be taken back: {result.not_rolled_back}"
+        return (
+            f"takeback: the step failed and was taken back, nothing of it is left ({result.rolled_back}). What it said"
+            " above is all that remains of it; read files again before you go on."
+        )
 
     def ready(self, call: Call) -> str:
         """See to it that there is a checkpoint, and say which is the last one."""
+        with self._noting(call) as noted:
+            noted["told"] = self._store.last_seq
         with self._working("checkpoint"):
             self._recorder.sync()
-            noted = self._noted(call)
-            noted["told"] = self._store.last_seq
-            self._note(call, noted)
             last = self._w.cursor.last
             if last and self._store.checkpoint(last) is not None:
                 return f"last checkpoint {last}"
@@ -106,20 +121,12 @@ class HookSteps(Opened):
 
     def prompted(self, call: Call, text: str) -> str:
         """Record a prompt; returns which files were put back or forward since the session's last turn."""
-        with self._working("prompt"):
-            self._recorder.sync()
-            noted = self._noted(call)
-            told = int(noted["told"] or self._store.last_seq)
-            sentences = self._changed_since(told)
-            self._recorder.event(
-                EventKind.PROMPT,
-                lambda id: Event(
-                    seq=0, id=id, kind=EventKind.PROMPT, at_ns=time.time_ns(), worktree=self._w.dir.key,
-                    session=_session(call), text=text[:200],
-                ),
-            )  # fmt: skip
-            noted["told"] = self._store.last_seq
-            self._note(call, noted)
+        with self._noting(call) as noted:
+            last = self._store.last_seq
+            told, noted["told"] = last if noted["told"] is None else int(noted["told"]), last
+        self._sync()
+        sentences = self._changed_since(told)
+        self.mark_prompt(text[:200], session=_session(call))
         return "\n".join(sentences)
 
     def _changed_since(self, seq: int) -> list[str]:
@@ -139,20 +146,15 @@ class HookSteps(Opened):
             )
         return found
 
-    def _finish(self, call: Call, note: dict[str, Any], exit: int | None, failed: bool) -> str:
-        step = steps.Open(note["step"], note["before"], _session(call), None)
-        code = exit if exit is not None else 1 if failed else None
-        only = [path.encode("latin-1") for path in note["only"]] if note.get("only") else None
-        data: dict[str, object] = {} if code is None else {"exit": code}
-        return steps.finish(self._w, self._recorder, step, state=note["state"], data=data, only=only)
-
     def _missed(self, call: Call, exit: int | None, named: Sequence[bytes]) -> str:
         """Record a step that nobody saw begin: what changed since the last checkpoint is taken for its doing."""
-        last = self._w.cursor.last
-        before = self._store.checkpoint(last) if last else None
-        after = checkpoints.take(
-            self._w, self._recorder, text=f"after: {call.text}", session=_session(call), own=before is not None
-        )
+        with self._working("step", remake=True):
+            self._recorder.sync()
+            last = self._w.cursor.last
+            before = self._store.checkpoint(last) if last else None
+            after = checkpoints.take(
+                self._w, self._recorder, text=f"after: {call.text}", session=_session(call), own=before is not None
+            )
         if before is None or before.id == after.id:
             return ""
         data: dict[str, Any] = {"named": self._named(call, named), "missed": True}
@@ -186,15 +188,17 @@ class HookSteps(Opened):
                 result.append(os.path.relpath(full, self.root))
         return sorted(set(result))
 
-    def _noted(self, call: Call) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"open": {}, "on": [], "told": 0}
-        try:
-            return {**fresh, **json.loads(self._store.get_meta(_meta(call)) or "{}")}
-        except ValueError:
-            return fresh
-
-    def _note(self, call: Call, noted: dict[str, Any]) -> None:
-        self._store.set_meta(_meta(call), json.dumps(noted))
+    @contextmanager
+    def _noting(self, call: Call) -> Iterator[dict[str, Any]]:
+        """Give the notes of a session to be changed, while no other hook changes them."""
+        with self._store.transaction():
+            noted: dict[str, Any] = {"open": {}, "told": None}
+            try:
+                noted.update(json.loads(self._store.get_meta(_meta(call)) or "{}"))
+            except ValueError:
+                pass
+            yield noted
+            self._store.set_meta(_meta(call), json.dumps(noted))
 
 
 def _session(call: Call) -> str:

@@ -53,9 +53,12 @@ def answer(host: Host, event: str, raw: bytes) -> tuple[int, str, str]:
     if isinstance(data.get(PROBE), str):
         return 0, f"takeback-hook ran {data[PROBE]}", ""
     heard = forked.ask(lambda say: _work(host, event, data, say), SECONDS)
-    if heard.last is None or heard.said:
-        why = heard.why or b" ".join(heard.said).decode("utf-8", "replace")
+    wrong = [line for line in heard.said if line != b"let"]
+    if heard.last is None or wrong:
+        why = heard.why or b" ".join(wrong).decode("utf-8", "replace")
         forked.ask(lambda _: _trouble(host, event, why), SECONDS / 4)
+    if heard.last is None and b"let" in heard.said:
+        return 0, "", ""
     if heard.last is None:
         return _no(host, event, heard.why)
     code, out, err = json.loads(heard.last)
@@ -66,7 +69,7 @@ def _work(host: Host, event: str, data: Mapping[str, Any], say: Callable[[bytes]
     from takeback.hooks import work
 
     try:
-        reply = work.reply(host, event, data)
+        reply = work.reply(host, event, data, lambda line: say(line.encode()))
     except Exception as error:
         reply = work.wrong(host, event, data, lambda line: say(line.encode("utf-8", "replace")), error)
     return json.dumps(reply).encode()

@@ -12,16 +12,22 @@ from typing import Any
 from takeback.hooks.host import AFTER, BEFORE, PROMPT, SESSION, STOP, Host
 
 Reply = tuple[int, str, str]  # exit code, stdout, stderr
+LET = "let"  # said early: a step runs should its hook fail
 _NOTHING: Reply = (0, "", "")
 
 
-def reply(host: Host, event: str, data: Mapping[str, Any]) -> Reply:
-    """Return what is answered to an event; raises whatever goes wrong."""
+def reply(host: Host, event: str, data: Mapping[str, Any], say: Callable[[str], None] | None = None) -> Reply:
+    """Return what is answered to an event; raises whatever goes wrong.
+
+    `say` gets LET where a policy lets steps run should this not come to its end.
+    """
     from takeback.app import hooked
 
     kind = host.events[event]
     call = _call(host, kind, data)
     if kind == BEFORE:
+        if say is not None and hooked.lets_through(call.cwd):
+            say(LET)
         answer = hooked.before(call)
         if answer.act == "ask" and host.can_ask and call.attended:
             return 0, host.ask(event, answer.reason), ""
@@ -51,6 +57,9 @@ def wrong(host: Host, event: str, data: Mapping[str, Any], say: Callable[[str], 
         say(why)
         return (0, host.say(event, f"takeback: {why}"), "") if host.events[event] == SESSION else _NOTHING
     if hooked.is_paused(_cwd(data)):
+        return _NOTHING
+    if hooked.lets_through(_cwd(data)):
+        say(why)
         return _NOTHING
     if not isinstance(error, HomeDirectory | NoProject):
         say(why)

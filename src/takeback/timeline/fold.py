@@ -297,7 +297,8 @@ class Timeline:
         one = self._deeds.get(id)
         if one is None or one.kind is not EventKind.STEP or (one.ended and not one.data.get("lost")):
             return
-        one = self._deeds[id] = one._replace(ended_ns=event.at_ns, data={**one.data, **event.data})
+        data = {name: value for name, value in one.data.items() if name != "lost"}
+        one = self._deeds[id] = one._replace(ended_ns=event.at_ns, data={**data, **event.data})
         if one.undone_seq:
             # What was taken back is what it had been up to then; a state of later would hold the undo itself.
             return
