@@ -7,6 +7,7 @@ other character came from a command.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pty
 import re
@@ -14,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
@@ -70,7 +73,54 @@ takeback sandbox rm --yes shop
 takeback sandbox snapshots rm --yes $saved
 """,
 )
-RECORDINGS = {"undo": UNDO, "copy": COPY}
+AGENT = Recording(
+    before="""
+git init -q -b main && mkdir src && printf 'print("hello")\\n' >src/app.py && printf '# Shop\\n' >README.md
+printf '.env\\n.claude\\n' >.gitignore && git add -A && git commit -q -m first && printf 'TOKEN=hunter2\\n' >.env
+""",
+    shown=[
+        "takeback init --agent claude",
+        "claude -p 'Tidy up a little.'",
+        "ls -A; cat .env README.md",
+        "takeback log",
+        "takeback undo",
+        "ls -A; cat .env README.md",
+    ],
+)
+RECORDINGS = {"undo": UNDO, "copy": COPY, "agent": AGENT}
+
+# What the model says in `agent`: the program is the real one, only its model is played.
+REPLIES = [
+    {"tool": "Bash", "input": {"command": "rm -rf src .env && sed -i 's/Shop/Chop/' README.md", "description": "tidy"}},
+    {"text": "I removed what was not needed and polished the README."},
+]
+MODEL = TOP.parent / "shared" / "tools" / "scripted_model.py"
+
+
+@contextmanager
+def agent(top: Path, programs: Path) -> Iterator[None]:
+    """Put a `claude` on the path: the program of tests/agents with a scripted model on loopback."""
+    replies = top / "replies"
+    replies.mkdir()
+    (replies / "default.json").write_text(json.dumps(REPLIES), encoding="utf-8")
+    argv = [sys.executable, str(MODEL), "--port", "0", "--scripts", str(replies)]
+    model = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert model.stdout is not None
+        url = f"http://127.0.0.1:{int(model.stdout.readline())}"
+        settings = {
+            "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "NO_PROXY": "127.0.0.1", "IS_SANDBOX": "1",
+            "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }  # fmt: skip
+        words = " ".join(f"{name}={value}" for name, value in settings.items())
+        real = TOP / ".cache" / "agents" / "ordinary" / "node_modules" / ".bin" / "claude"
+        name = programs / "claude"
+        name.write_text(f'#!/bin/sh\nexec env {words} "{real}" --permission-mode bypassPermissions "$@" </dev/null\n')
+        name.chmod(0o755)
+        yield
+    finally:
+        model.terminate()
+        model.communicate()
 
 
 def run(command: str, cwd: Path, env: dict[str, str]) -> str:
@@ -108,6 +158,7 @@ def draw(shown: list[tuple[str, str]]) -> str:
 
 def record(recording: Recording, top: Path) -> str:
     """Return the picture of a session in a new project below `top`."""
+    stack = ExitStack()
     project, programs = top / "shop", top / "bin"
     project.mkdir()
     programs.mkdir()
@@ -129,9 +180,12 @@ def record(recording: Recording, top: Path) -> str:
         "GIT_PAGER": "cat",
     }
     try:
+        if recording is AGENT:
+            stack.enter_context(agent(top, programs))
         subprocess.run(["sh", "-ec", recording.before], cwd=project, env=env, check=True, stdout=subprocess.DEVNULL)
         return draw([(command, run(command, project, env).rstrip("\n")) for command in recording.shown])
     finally:
+        stack.close()
         subprocess.run(["sh", "-c", recording.after], cwd=project, env=env, check=False, stdout=subprocess.DEVNULL)
 
 

@@ -295,3 +295,13 @@ def test_a_policy_may_deny_a_step_or_let_steps_run_when_takeback_fails(repo: Pro
     repo.home.data.rename(repo.home.data.with_name("aside"))
     repo.home.data.write_text("a file where the folder should be")
     assert Agent(repo).before("npm install", "N").code == 0
+
+
+def test_what_waits_is_kept_once_for_a_person_whatever_often_it_is_tried(repo: Project) -> None:
+    agent = Agent(repo)
+    first = agent.run("git push origin main")
+    (hold,) = repo.tb("holds")["holds"]
+    assert hold["command"] == "git push origin main"
+    assert hold["id"] in first.err
+    assert agent.run("git push origin main").err == first.err
+    assert len(repo.tb("holds")["holds"]) == 1

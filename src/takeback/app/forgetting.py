@@ -11,6 +11,7 @@ from pathlib import Path
 
 from takeback import config as configs
 from takeback.app.finding import here, place_of
+from takeback.app.person import require_no_agent
 from takeback.errors import CannotWrite
 from takeback.files.layout import DataDir
 from takeback.host import locks
@@ -20,6 +21,7 @@ _WAIT = 30.0
 
 def forget(path: str | bytes | None = None) -> bool:
     """Remove all that is kept of the project that holds `path`; False when nothing is. Raises NoProject, Busy."""
+    require_no_agent()
     data = DataDir(configs.load(os.environ).data)
     place = place_of(data, os.path.abspath(os.fsencode(path)) if path is not None else here())
     held = data.holding(place.root)

@@ -83,8 +83,12 @@ def before(call: Call) -> Answer:
             return NOTHING
         judged = project.decided(call, verdict)
         decision = judged.decision
-        if decision.act in (Act.HOLD, Act.DENY, Act.COPY):
-            return Answer("deny", _refusal(verdict, decision))
+        if decision.act is Act.DENY:
+            return Answer("deny", f"takeback: the policy does not allow this step ({_what(verdict, decision)}).")
+        if decision.act in (Act.HOLD, Act.COPY):
+            held = project.held(call, judged)
+            if held:
+                return Answer("deny", _waits(verdict, decision, held))
         try:
             step = project.begin(call, judged, _written(verdict, root))
         except TakebackError:
@@ -196,11 +200,14 @@ def _written(verdict: Verdict, root: str) -> list[bytes]:
     ]
 
 
-def _refusal(verdict: Verdict, decision: Decision) -> str:
-    what = f"{verdict.cls}: {decision.why}"
-    if decision.act is Act.DENY:
-        return f"takeback: the policy does not allow this step ({what}; {decision.rule})."
+def _what(verdict: Verdict, decision: Decision) -> str:
+    said = f"{verdict.cls}: {decision.why}"
+    return said if decision.rule in ("", "default") else f"{said}; {decision.rule}"
+
+
+def _waits(verdict: Verdict, decision: Decision, held: str) -> str:
+    what = _what(verdict, decision)
     return (
-        f"takeback: this step waits for a person, since no checkpoint takes it back ({what})."
-        " Do not try it another way; go on with what does not need it, and tell the person."
+        f"takeback: this step waits for a person, since no checkpoint takes it back ({what}): {held}."
+        " Do not try it another way; tell the person."
     )

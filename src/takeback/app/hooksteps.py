@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from takeback import judge
+from takeback.app import holding
 from takeback.app.finding import below
 from takeback.app.guarding import Guarding, Judged
 from takeback.app.hooked import Call
 from takeback.files import checkpoint as checkpoints
 from takeback.files import names, steps, views
 from takeback.guard.model import Class, Verdict
+from takeback.holds.model import Told, of_tool_call
 from takeback.model import Event, EventKind, Kind, StepResult
 from takeback.timeline.fold import Timeline, fold
 
@@ -46,6 +48,16 @@ class HookSteps(Guarding):
     def decided(self, call: Call, verdict: Verdict) -> Judged:
         """Return what is done about a call of this class."""
         return self._decided(verdict, call.text, call.attended)
+
+    def held(self, call: Call, judged: Judged) -> str:
+        """Keep a call for a person and say so, or what became of it; empty when it was approved and may run now."""
+        given = {"tool_name": call.tool_name, "tool_input": dict(call.tool_input)}
+        request = of_tool_call(given, cwd=call.cwd, session=_session(call), agent=call.host)
+        told = holding.answer(self, request)
+        if told is None:
+            made = holding.hold(self, request, judged.verdict, judged.decision)
+            told = holding.Answer(Told.WAITING, made)
+        return "" if told.runs else told.text
 
     def begin(self, call: Call, judged: Judged, named: Sequence[bytes]) -> str:
         """Take the checkpoint before a step, if it needs one, and record its beginning."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -76,7 +77,13 @@ def shown(done: Any) -> dict[str, Any]:
 def tell(face: Face, done: Iterable[Any]) -> None:
     """Write a line for each file, and what a person should know."""
     for one in done:
-        backup = f" (as it was: {printable(str(one.backup))})" if one.backup is not None else ""
-        face.say(f"{one.agent}: {one.verb} {printable(str(one.path))}{backup}")
+        kept = f" (as it was: {printable(str(one.backup))})" if one.backup is not None and face.verbose else ""
+        face.say(f"{one.agent}: {one.verb} {printable(_short(str(one.path)))}{kept}")
         for note in one.notes:
             face.note(printable(note))
+
+
+def _short(path: str) -> str:
+    """Return a path as it is seen from here, where it is below."""
+    here = os.path.relpath(path, os.path.realpath(os.curdir))
+    return path if here.startswith("..") else here

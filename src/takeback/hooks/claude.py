@@ -33,12 +33,12 @@ class Claude(Host):
         """In `-p` an ask is a refusal; so it is without a terminal, or where the mode never asks."""
         if os.environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli" or data.get("permission_mode") == "dontAsk":
             return False
-        from takeback.host import ancestry
+        from takeback.host import ancestors
 
-        for one in ancestry.above():
-            names = [os.path.basename(word) for word in one.words[:2]]
-            if any(name.startswith("claude") for name in names) or "claude-code" in " ".join(one.words[:2]):
-                return one.terminal and not {"-p", "--print"} & set(one.words)
+        for one in ancestors.ancestors():
+            names = [os.path.basename(word) for word in one.argv[:2]]
+            if any(name.startswith("claude") for name in names) or "claude-code" in " ".join(one.argv[:2]):
+                return ancestors.has_terminal(one.pid) and not {"-p", "--print"} & set(one.argv)
         return False
 
     def ask(self, event: str, reason: str) -> str:

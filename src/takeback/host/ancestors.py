@@ -79,3 +79,12 @@ def _of_ps(pid: int) -> Iterator[Ancestor]:
         # ps gives one text; a program's path with blanks in it is not told apart, its last part still is.
         yield Ancestor(pid, tuple(command.split()), "", frozenset())
         pid = parent
+
+
+def has_terminal(pid: int) -> bool:
+    """Whether a terminal controls a process; False where that cannot be seen (without /proc)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[4] != b"0"  # proc(5): field 7 is tty_nr
+    except (OSError, IndexError):
+        return False

@@ -12,6 +12,7 @@ from takeback import config as configs
 from takeback.app.agents import checking, installing, trouble
 from takeback.app.agents.installing import AGENTS, Done
 from takeback.app.agents.places import Where
+from takeback.app.person import require_no_agent
 from takeback.errors import UsageError
 from takeback.model import Finding
 
@@ -37,7 +38,11 @@ def init(agent: str | None, root: bytes | None) -> list[Done]:
 
 
 def uninstall(agent: str | None, roots: list[bytes | None]) -> list[Done]:
-    """Take hooks out again, of one agent or of all (None), from these places (None: this person's settings)."""
+    """Take hooks out again, of one agent or of all (None), from these places (None: this person's settings).
+
+    Raises NotAPerson for an agent: the brake is not its to lift.
+    """
+    require_no_agent()
     names = _names(agent)
     result = []
     for root in roots:
