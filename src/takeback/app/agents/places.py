@@ -49,6 +49,7 @@ class Agent:
     name = ""
     title = ""
     timeout: int = SECONDS
+    softly: bool = False  # whether the host takes any exit code but 0 and 1 for a "no", at every event
 
     def pieces(self, where: Where) -> list[Piece]:
         """Return what is installed, in this order."""
@@ -112,6 +113,7 @@ def groups(
     result = {}
     for event in (before, *others):
         line = guarded(where, agent.name, event) if event == before else command(where, agent.name, event)
+        line += " || exit 1" if agent.softly and event != before else ""
         hook = {"type": "command", "command": line, "timeout": agent.timeout}
         matcher = {"matcher": tools[event]} if event in tools else {}
         result[event] = {**matcher, "hooks": [hook]}
