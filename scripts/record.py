@@ -141,7 +141,9 @@ def run(command: str, cwd: Path, env: dict[str, str]) -> str:
         seen += chunk
     os.close(master)
     process.wait()
-    return seen.decode().replace("\r\n", "\n")
+    # An agent sets the window's title and the character set, which no picture has (xterm's control sequences).
+    text = re.sub(r"\x1b\].*?(?:\x07|\x1b\\)|[\x0e\x0f]", "", seen.decode().replace("\r\n", "\n"), flags=re.DOTALL)
+    return text.rstrip()
 
 
 def draw(shown: list[tuple[str, str]]) -> str:
@@ -183,7 +185,7 @@ def record(recording: Recording, top: Path) -> str:
         if recording is AGENT:
             stack.enter_context(agent(top, programs))
         subprocess.run(["sh", "-ec", recording.before], cwd=project, env=env, check=True, stdout=subprocess.DEVNULL)
-        return draw([(command, run(command, project, env).rstrip("\n")) for command in recording.shown])
+        return draw([(command, run(command, project, env)) for command in recording.shown])
     finally:
         stack.close()
         subprocess.run(["sh", "-c", recording.after], cwd=project, env=env, check=False, stdout=subprocess.DEVNULL)

@@ -52,7 +52,8 @@ def test_what_an_agent_wrecked_comes_back_byte_for_byte(
     assert [one for one in moment.changes() if ".opencode" not in one] == []
 
 
-@tiers
+@pytest.mark.long
+@pytest.mark.parametrize("agent", AGENTS)
 def test_what_leaves_the_machine_waits_and_the_model_reads_why(
     agent: str, drive: Driver, scripted: Scripted, repo: Project, tmp_path: Path
 ) -> None:
@@ -65,6 +66,33 @@ def test_what_leaves_the_machine_waits_and_the_model_reads_why(
     assert "waits for a person" in scripted.told("push")
     assert repo.git("--git-dir", str(tmp_path / "far.git"), "for-each-ref") == b""
     assert [one for one in steps(repo) if "push" in one["text"]] == []
+
+
+@pytest.mark.parametrize(
+    "agent", [pytest.param(one, marks=[] if one == "claude" else [pytest.mark.long]) for one in AGENTS]
+)
+def test_a_push_that_a_person_approved_happens_exactly_once(
+    agent: str, drive: Driver, scripted: Scripted, repo: Project, tmp_path: Path
+) -> None:
+    far = str(tmp_path / "far.git")
+    repo.git("init", "-q", "--bare", far)
+    # Counted where they arrive.
+    make_executable(f"{far}/hooks/post-receive", f"#!/bin/sh\necho push >> {tmp_path}/pushes\n")
+    repo.git("remote", "add", "far", far)
+    settings = repo.home.settings
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    make_executable(tmp_path / "notify", f'#!/bin/sh\necho "$TAKEBACK_TOKEN" > {tmp_path}/token\n')
+    settings.write_text(f'[policy]\nnotify = "{tmp_path}/notify"\n', "utf-8")
+    initialised(drive, repo, agent)
+    push = [bash("git push far HEAD:main"), {"text": "end"}]
+    drive(agent, repo, scripted.play("first", push))
+    (hold,) = repo.tb("holds")["holds"]
+    assert hold["id"] in scripted.told("first")
+    assert not (tmp_path / "pushes").exists()
+    repo.tb("approve", hold["id"], "--token", (tmp_path / "token").read_text("utf-8").strip())
+    drive(agent, repo, scripted.play("again", push))
+    assert "ran once" in scripted.told("again")
+    assert (tmp_path / "pushes").read_text("utf-8") == "push\n"
 
 
 def test_codex_runs_the_hooks_whose_trust_init_recorded_and_uninstall_forgets_it(

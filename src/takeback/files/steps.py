@@ -18,6 +18,8 @@ from takeback.host.proc import ProcessId
 from takeback.model import CheckpointResult, Event, EventKind
 from takeback.timeline.fold import Timeline
 
+_LONGEST = 20_000
+
 
 @dataclass(frozen=True)
 class Open:
@@ -186,7 +188,9 @@ def named_paths(words: Sequence[str], shell_source: str | None, cwd: bytes, root
     spelled = list(words)
     if shell_source is not None:
         try:
-            spelled = shlex.split(shell_source, comments=False)
+            # It takes the square of a word's length.
+            long = len(shell_source) > _LONGEST
+            spelled = shell_source.split() if long else shlex.split(shell_source, comments=False)
         except ValueError:
             spelled = shell_source.split()
     found: set[bytes] = set()

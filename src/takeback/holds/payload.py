@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from takeback.errors import GitMissing
 from takeback.host import git
 
+_LONGEST = 20_000
 _MOST_FILES = 20_000
 _MOST_BYTES = 1 << 30
 _NAMED_ALONE = 300  # files of one folder that are told apart
@@ -93,9 +94,11 @@ class _Budget:
 
 def _words(command: str) -> list[str]:
     try:
-        return shlex.split(command)
+        if len(command) <= _LONGEST:  # it takes the square of a word's length
+            return shlex.split(command)
     except ValueError:
-        return re.sub(r"[\"']", " ", command).split()
+        pass
+    return re.sub(r"[\"']", " ", command).split()
 
 
 def _named(words: Sequence[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Gemini(Agent):
     name = "gemini"
     title = "Gemini CLI"
     timeout = SECONDS * 1000
-    missing_blocks = True
+    softly = True
 
     def _folder(self, where: Where) -> Path:
         return (where.home if where.root is None else where.root) / ".gemini"

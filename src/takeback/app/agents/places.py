@@ -49,7 +49,7 @@ class Agent:
     name = ""
     title = ""
     timeout: int = SECONDS
-    missing_blocks = False  # whether the host takes a hook that is not there, at any event, for a "no"
+    softly: bool = False  # whether the host takes any exit code but 0 and 1 for a "no", at every event
 
     def pieces(self, where: Where) -> list[Piece]:
         """Return what is installed, in this order."""
@@ -113,8 +113,7 @@ def groups(
     result = {}
     for event in (before, *others):
         line = guarded(where, agent.name, event) if event == before else command(where, agent.name, event)
-        if event != before and agent.missing_blocks:
-            line += " || exit 1"  # else a missing hook would keep the person from prompting at all
+        line += " || exit 1" if agent.softly and event != before else ""
         hook = {"type": "command", "command": line, "timeout": agent.timeout}
         matcher = {"matcher": tools[event]} if event in tools else {}
         result[event] = {**matcher, "hooks": [hook]}
