@@ -75,4 +75,4 @@ def test_commands_complete(home: Home) -> None:
     env = {"_TAKEBACK_COMPLETE": "bash_complete", "COMP_WORDS": "takeback re", "COMP_CWORD": "1"}
     source = "import sys; sys.argv[0] = 'takeback'; from takeback.__main__ import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", source], env=home.env(env), capture_output=True, check=True)
-    assert done.stdout.decode().split() == ["plain,redo", "plain,restore", "plain,resume"]
+    assert done.stdout.decode().split() == ["plain,redo", "plain,restore", "plain,revert", "plain,resume"]
