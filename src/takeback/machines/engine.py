@@ -12,7 +12,7 @@ Does not cover: talking to the supervisor (`channel`), names, records and life c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -147,7 +147,6 @@ class EngineVersion:
     name: str
     version: str
     platform: str = ""
-    notes: tuple[str, ...] = field(default=())
 
 
 class Engine(Protocol):

@@ -37,9 +37,6 @@ class _Place:
     inode: tuple[int, int] = (0, 0)
 
 
-_NOTHING = _Place()
-
-
 def compare(before: Sequence[Path], after: Sequence[Path]) -> Changes:
     """Return what differs between two stacks of folders, each lowest first and beginning with its base.
 

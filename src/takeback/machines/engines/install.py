@@ -39,13 +39,6 @@ class Build:
 MINIMUM = Build(20240729)
 WHY_NOT_OLDER = "a snapshot with an older one can end the machine that is saved, or never return"
 
-# What newer builds add, for whoever asks which to take; takeback looks at the build and uses what is there.
-NEWER = (
-    (Build(20241101), "restoring checks that engine and settings are those of the snapshot"),
-    (Build(20250301), "restoring a machine with a command of the engine's own pending"),
-    (Build(20251101), "a failed restore is said at once"),
-)
-
 
 @dataclass(frozen=True)
 class Found:
