@@ -214,12 +214,14 @@ def deny(project: Opened, id: str, because: str) -> Hold:
 def list(project: Opened, all: bool = False) -> tuple[Hold, ...]:
     """Return the holds that wait or run, oldest first; with `all` also those that ended. Raises Damaged."""
     now = time.time_ns()
-    return tuple(one for one in (_at(found, now) for found in _store(project).all()) if all or not one.ended)
+    return tuple(
+        one for one in (_at(found, now) for found in _store(project, write=False).all()) if all or not one.ended
+    )
 
 
 def get(project: Opened, id: str) -> Hold:
     """Return one hold as it is now. Raises UnknownId, Damaged."""
-    return _at(_store(project).get(id), time.time_ns())
+    return _at(_store(project, write=False).get(id), time.time_ns())
 
 
 def in_words(one: Hold) -> str:
@@ -234,9 +236,10 @@ def in_words(one: Hold) -> str:
     return one.state.value
 
 
-def _store(project: Opened) -> HoldStore:
+def _store(project: Opened, *, write: bool = True) -> HoldStore:
     place = project._w.project
-    place.writable()
+    if write:
+        place.writable()
     return HoldStore(place.path / "holds", place.lock, project._w.settings.lock_wait)
 
 
