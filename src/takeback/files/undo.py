@@ -338,7 +338,8 @@ class _Maker:
         for path, (was, want) in pairs.items():
             if _is_dir(was) and _is_dir(want) and was is not None and want is not None:
                 now = self._now.get(path)
-                if now is not None and now.mtime_ns == was.mtime_ns:
+                # Of several steps the newer one's undo has already set a time, and this one goes on from it.
+                if now is not None and self._plan.folder_times.get(path, now.mtime_ns) == was.mtime_ns:
                     self._plan.folder_times[path] = want.mtime_ns
         for above in {b"", *(path.rpartition(b"/")[0] for path in self._wants)}:
             if above not in pairs and above not in self._plan.folder_times:
