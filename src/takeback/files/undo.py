@@ -59,7 +59,7 @@ def undo(
 
     Raises NothingToDo, UnknownId, Conflict, and what `restore` raises.
     """
-    choice = algebra.choose_undo(timeline, scope, step, prompt=prompt)
+    choice = algebra.choose_undo(timeline, scope, step, prompt=prompt, shared=options.shared)
     if choice.already is not None:
         return _already(workspace, recorder, scope, choice.already, options)
     if choice.back_to is not None:
@@ -119,7 +119,8 @@ def _run(
         paths = "1 path" if len(plan.conflicts) == 1 else f"{len(plan.conflicts)} paths"
         raise Conflict(count=paths, paths=shown, result=result)
     plans.check_share(w, plan, own.files, options.yes)
-    data = {name: True for name, said in (("partial", plan.conflicts), ("auto", options.auto)) if said}
+    facts = (("partial", plan.conflicts), ("shared", plan.shared), ("auto", options.auto))
+    data = {name: True for name, said in facts if said}
     journal = Journal(plan, kind, own.id, ids, first.text, scope.session, scope.task, data)
     event = carry_out(w, recorder, journal, state=state) if plan else record(w, recorder, journal, own.id)
     saved = [done.data["history"] for done in targets if kind is EventKind.UNDO and done.data.get("history")]
