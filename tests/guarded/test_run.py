@@ -178,7 +178,7 @@ def test_what_a_person_ended_with_the_keys_stays_as_it_is(repo: Project) -> None
     master, slave = pty.openpty()
     process = repo.home.start(
         repo.root, "run", "--", "read go; echo half > half.txt; sleep 60", stdin=slave, stdout=slave, stderr=slave,
-        preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )  # fmt: skip
     os.close(slave)
     os.write(master, b"go\n")  # only who has the terminal can read it
