@@ -223,6 +223,7 @@ rm -rf ~/.cache/pip
 rm *.json
 rm -rf *
 rm -f .coverage*
+rm -rf [a-z]*
 sed -i s/a/b/ src/*.js
 rm -rf .cache/* .next/*
 rm .claude/worktrees/*

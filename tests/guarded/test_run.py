@@ -132,6 +132,7 @@ def test_the_first_undo_after_a_step_that_went_back_takes_no_older_one(repo: Pro
     first = repo.tb("undo")
     assert preview["targets"] == first["targets"] == [failed["id"]]
     assert first["restored"] == [] and "was taken back" in first["notes"][0]
+    assert failed["id"] in repo.tb("log")["events"][0]["text"]
     assert repo.exists("good.txt")
     repo.tb("undo")
     assert not repo.exists("good.txt")

@@ -145,7 +145,8 @@ def _already(w: Workspace, recorder: Recorder, scope: Scope, done: Done, options
     if options.dry_run:
         return result
     own, _ = take_own(w, recorder, f"before undo {done.id}", state=False)
-    journal = Journal(Plan(), EventKind.UNDO, own.id, (), done.text, scope.session, scope.task, {"already": done.id})
+    text = f"nothing, since {done.id} had gone back by itself: {done.text}"
+    journal = Journal(Plan(), EventKind.UNDO, own.id, (), text, scope.session, scope.task, {"already": done.id})
     return replace(result, id=record(w, recorder, journal, own.id).id, checkpoint=own.id)
 
 

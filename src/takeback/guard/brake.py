@@ -81,7 +81,7 @@ def _globbed(real: str, data: list[str], deletes: bool) -> bool:
 
 def _matches(globs: Sequence[str], names: Sequence[str]) -> bool:
     return len(globs) == len(names) and all(
-        glob == name or (glob[:1] in (name[0], "[") and fnmatchcase(name, glob))
+        glob == name or (glob[:1] == name[:1] and fnmatchcase(name, glob))
         for glob, name in zip(globs, names, strict=True)
     )
 
