@@ -100,6 +100,7 @@ def _say(face: Face, result: StepResult) -> None:
             face.note(f"Not all of it: {printable(result.not_rolled_back)}")
     elif result.not_rolled_back:
         face.note(f"It could not be taken back: {printable(result.not_rolled_back)}")
+        face.note(f"When that is mended: {result.undo_with}")
     elif result.undo_with and result.checkpoint:
         face.note(f"Take this back with: {result.undo_with}")
 
