@@ -18,7 +18,7 @@ from takeback import guard, judge
 from takeback.app import holding, raised
 from takeback.app.finding import here
 from takeback.app.stepping import Stepping
-from takeback.errors import StepDenied, StepHeld, TakebackError
+from takeback.errors import StepDenied, StepHeld, StepUnderWay, TakebackError
 from takeback.files import history, names, steps
 from takeback.files import undo as undos
 from takeback.guard import Verdict, What
@@ -169,9 +169,10 @@ class Guarding(Stepping):
         one = told.hold
         if told.told is Told.DENIED:
             raise StepDenied(why=judged.decision.why, next=told.text)
+        if told.told is Told.WAITING:
+            raise StepHeld(why=judged.decision.why, id=one.id)
         if told.told is not Told.DONE:
-            why = judged.decision.why if told.told is Told.WAITING else holding.in_words(one)
-            raise StepHeld(why=why, id=one.id)
+            raise StepUnderWay(id=one.id, state=holding.in_words(one))
         os.write(stdout_fd, redacted(one.tail).encode("utf-8", "surrogateescape"))
         return StepResult(
             id=one.step, before="", after="", exit=one.exit or 0, timed_out=False, changed=0, ms=0,
