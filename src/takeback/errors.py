@@ -7,7 +7,7 @@
     │   ├── UnknownAgent  NoCheck
     │   ├── FileNotFound  IsADirectory  NotADirectory  FileExists  PermissionDenied  FileRefused
     ├── Refused               exit 1   we could, but it would lose something
-    │   ├── StepDenied  StepHeld
+    │   ├── StepDenied  StepHeld  StepUnderWay
     │   ├── HomeDirectory  TooBig  TooManyDeletes  DatabaseInUse  OpenFileInUse  IndexLocked  Conflict  StoreReadOnly
     │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
@@ -317,6 +317,13 @@ class StepHeld(Refused):
     exit_code = 126
     message = "not run: {why}; it waits for a person as {id}"
     hint = "`takeback approve {id}` runs it once, `takeback deny {id}` drops it; that is for a person, not for an agent"
+
+
+class StepUnderWay(Refused):
+    kind = "step-under-way"
+    exit_code = 126
+    message = "not run: {id} was approved: {state}"
+    hint = "`takeback holds` shows it; a person who has looked what it did settles it with `takeback deny {id}`"
 
 
 class TooBig(Refused):

@@ -186,7 +186,8 @@ class StepResult:
     """One recorded step: ids before and after, the exit code (128+n for signal n, 124 on timeout), what it changed.
 
     `checkpoint` is the kind that was taken, None for a step that only reads; `covers` is `project` when the step
-    reached further. `rolled_back` is the undo that took a failed step back, `not_rolled_back` why that could not be.
+    reached further. `rolled_back` is the undo that took a failed step back, `not_rolled_back` why that, or
+    what of it, could not be.
     `escapes` are steps recorded on the way: what earlier ones had changed beyond their class.
     `hold` is the approved hold whose run this is the result of: nothing ran now.
     `tail` is the end of its output, "" when it had the terminal to itself.

@@ -159,6 +159,17 @@ def test_no_file_can_take_the_number_of_a_closed_stream(home: Home, fd: int) -> 
     assert done.returncode == 42, done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_who_left_is_no_unknown_error(home: Home, unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    env = home.env() | {"PYTHONUNBUFFERED": unbuffered}
+    with open(writer, "wb") as stdout:
+        argv = [*home.python, "-m", "takeback", "explain", "--", "ls"]
+        done = subprocess.run(argv, env=env, cwd=home.path, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_broken_pipe_inside_is_not_taken_for_a_reader_who_left(opening: Opening, capsys: Said) -> None:
     opening(raising(BrokenPipeError("git went away")))
     assert run(["log"]) == 3

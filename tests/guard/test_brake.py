@@ -177,6 +177,19 @@ pkill takeback
 pkill -f takeback
 takeback sandbox pause x
 crontab - <<< '* * * * * takeback approve h3'
+cp b .takebac*.toml
+echo x > .takebac?.toml
+cat b | tee .take*
+rm .t*
+mv .take* z
+sed -i s/hold/allow/ .takeb*
+rm ./.[t]akeback.toml
+rm .claude/set*
+rm -rf .cl*
+rm -rf ~/.config/take*
+echo > ~/.config/t*/config.toml
+truncate -s0 .takeb*
+rm .mcp.*
 """
 
 ORDINARY = r"""
@@ -207,6 +220,15 @@ claude -p hello
 chmod -x run.sh
 rm -rf build node_modules
 rm -rf ~/.cache/pip
+rm *.json
+rm -rf *
+rm -f .coverage*
+rm -rf [a-z]*
+sed -i s/a/b/ src/*.js
+rm -rf .cache/* .next/*
+rm .claude/worktrees/*
+cp .t*.toml b
+rm src/*/bin/*
 python3 -c "import takeback; takeback.Sandbox.create()"
 tb_test=1 make
 pytest tests/takeback

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import pty
 import re
+import termios
 
 import pytest
 
+from tests.cli.terminal import read_all
 from tests.support.cli import Project, wait_for
 
 
@@ -126,6 +132,7 @@ def test_the_first_undo_after_a_step_that_went_back_takes_no_older_one(repo: Pro
     first = repo.tb("undo")
     assert preview["targets"] == first["targets"] == [failed["id"]]
     assert first["restored"] == [] and "was taken back" in first["notes"][0]
+    assert failed["id"] in repo.tb("log")["events"][0]["text"]
     assert repo.exists("good.txt")
     repo.tb("undo")
     assert not repo.exists("good.txt")
@@ -143,6 +150,47 @@ def test_another_hands_edit_during_a_failing_step_stays(repo: Project) -> None:
     assert slow.returncode == 5
     assert b"step" not in repo.read("README.md")
     assert repo.exists("other.txt")
+
+
+def test_what_is_not_taken_back_of_a_failed_step_is_said_and_can_be_taken(repo: Project) -> None:
+    gate = repo.home.path / "gate"
+    script = f"cd src; rm *.py; touch {gate}.in; while [ ! -e {gate} ]; do sleep 0.02; done; exit 5"
+    before = repo.moment()
+    slow = repo.start("run", "--json", "--", "sh", "-c", script)
+    wait_for((repo.home.path / "gate.in").exists)
+    repo.step("true > src/other.txt", "--session", "other")
+    gate.touch()
+    out, _ = slow.communicate(timeout=300)
+    said = json.loads(out)
+    id = said["id"]
+    assert said["rolled_back"] and f"takeback undo {id} --shared" in said["not_rolled_back"]
+    refused = repo.tb("undo", id, check=False)
+    assert refused.error == "nothing-to-do" and b"--shared" in refused.out
+    repo.tb("undo", id, "--shared")
+    assert before.changes() == []
+
+
+def test_a_repository_that_a_failed_step_made_is_said_to_stay(plain: Project) -> None:
+    said = plain.tb("run", "--", "git init -q; exit 3", check=False)
+    assert said["rolled_back"] and ".git" in said["not_rolled_back"]
+
+
+def test_what_a_person_ended_with_the_keys_stays_as_it_is(repo: Project) -> None:
+    master, slave = pty.openpty()
+    process = repo.home.start(
+        repo.root, "run", "--", "read go; echo half > half.txt; sleep 60", stdin=slave, stdout=slave, stderr=slave,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(slave)
+    os.write(master, b"go\n")  # only who has the terminal can read it
+    wait_for(lambda: repo.exists("half.txt"))
+    os.write(master, b"\x03")
+    seen = read_all(master)
+    os.close(master)
+    assert process.wait(300) == 130
+    assert repo.exists("half.txt") and b"Taken back" not in seen
+    repo.tb("undo")
+    assert not repo.exists("half.txt")
 
 
 @pytest.mark.parametrize(

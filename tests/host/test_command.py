@@ -45,6 +45,19 @@ def test_a_timeout_ends_the_whole_group_with_sigterm_first(tmp_path: Path) -> No
             time.sleep(0.02)
 
 
+@pytest.mark.long
+def test_a_timeout_ends_also_what_the_shell_started_and_what_does_not_listen(tmp_path: Path) -> None:
+    script = "(trap '' TERM; echo 1 > deaf; while :; do sleep 0.05; done) & echo $! > child; wait"
+    with open(os.devnull, "wb") as null:
+        ran = command.run(["sh", "-c", script], cwd=tmp_path, timeout=0.5, stdout_fd=null.fileno())
+    assert ran.timed_out and (tmp_path / "deaf").exists()
+    child = int((tmp_path / "child").read_text())
+    with pytest.raises(ProcessLookupError):
+        for _ in range(200):
+            os.kill(child, 0)
+            time.sleep(0.02)
+
+
 def test_a_process_left_behind_keeps_its_output_and_lives_on(tmp_path: Path) -> None:
     script = "(sleep 0.6; echo late; echo on > alive) & echo now"
     with open(tmp_path / "out", "wb") as out:

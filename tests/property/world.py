@@ -44,6 +44,7 @@ class Deed:
     after: Picture | None = None
     end: float = float("inf")
     undone_at: int = 0
+    left: bool = False  # taken back but for what it shares
     needs: tuple[str, ...] = ()  # checkpoints
 
 
@@ -331,7 +332,7 @@ class World:
             if not done:
                 return
             target, session = done[number % len(done)], None
-            if target.undone_at:
+            if target.undone_at and not (shared and target.left):
                 target_id, target = target.id, None
         id = None if number is None else (target.id if target else target_id)
         if target is None and number is None and session is None and not self.last_step and self.asked:
@@ -403,6 +404,7 @@ class World:
         at = self.tick()
         self.reversals.append(at)
         deed.undone_at = at if verb == "undo" else 0
+        deed.left = verb == "undo" and bool(result.shared)
         way = self._way(verb, deed, options["shared"], at)
         skipped = {one.path for one in result.conflicts}
         fresh = any("present time" in note for note in result.notes)

@@ -21,7 +21,7 @@ def place_of(data: DataDir, start: bytes) -> Place:
             return place
     held = data.holding(start)
     if held is not None:
-        return Place(held[1], object_format=held[0].object_format)
+        return Place(held[1], object_format=held[0].object_format, known_as=held[0].identity)
     if not os.path.isdir(start):
         raise NoProject(path=os.fsdecode(start))
     if os.path.basename(start) == b".git" or b"/.git/" in start + b"/":

@@ -18,17 +18,19 @@ from takeback import guard, judge
 from takeback.app import holding, raised
 from takeback.app.finding import here
 from takeback.app.stepping import Stepping
-from takeback.errors import StepDenied, StepHeld, TakebackError
-from takeback.files import history, steps
+from takeback.errors import StepDenied, StepHeld, StepUnderWay, TakebackError
+from takeback.files import history, names, steps
 from takeback.files import undo as undos
 from takeback.guard import Verdict, What
 from takeback.guard.policy import Act, Decision
 from takeback.holds.agents import MARK
 from takeback.holds.model import Request, Told
 from takeback.host import command
-from takeback.model import Check, CheckpointResult, Kind, StepResult
+from takeback.model import Check, CheckpointResult, Kind, RestoreResult, StepResult
 from takeback.redact import redacted
 from takeback.timeline.fold import Scope
+
+_SHOWN = 5  # paths in one sentence
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class Guarding(Stepping):
             reason=judged.verdict.reason.value if judged.verdict.reason else "", checkpoint=kind, checks=tuple(done),
             covers="project" if judged.verdict.cls >= guard.Class.MACHINE else "all", escapes=self._escaped,
         )  # fmt: skip
-        if failed and rollback and result.before != result.after:
+        # Who pressed Ctrl-C is there, and may want to see how far it came.
+        if failed and rollback and not ran.interrupted and result.before != result.after:
             result = self._roll_back(result, session, task)
         return replace(result, ms=(time.monotonic() - started) * 1000)
 
@@ -166,9 +169,10 @@ class Guarding(Stepping):
         one = told.hold
         if told.told is Told.DENIED:
             raise StepDenied(why=judged.decision.why, next=told.text)
+        if told.told is Told.WAITING:
+            raise StepHeld(why=judged.decision.why, id=one.id)
         if told.told is not Told.DONE:
-            why = judged.decision.why if told.told is Told.WAITING else holding.in_words(one)
-            raise StepHeld(why=why, id=one.id)
+            raise StepUnderWay(id=one.id, state=holding.in_words(one))
         os.write(stdout_fd, redacted(one.tail).encode("utf-8", "surrogateescape"))
         return StepResult(
             id=one.step, before="", after="", exit=one.exit or 0, timed_out=False, changed=0, ms=0,
@@ -251,7 +255,9 @@ class Guarding(Stepping):
                 )
         except TakebackError as error:
             return replace(result, not_rolled_back=str(error))
-        return replace(result, rolled_back=undone.id, undo_with=undone.undo_with)
+        return replace(
+            result, rolled_back=undone.id, undo_with=undone.undo_with, not_rolled_back=_what_stays(result.id, undone)
+        )
 
 
 def _request(argv: Sequence[str], shell_source: str | None, verify: Sequence[str]) -> Request:
@@ -260,6 +266,18 @@ def _request(argv: Sequence[str], shell_source: str | None, verify: Sequence[str
         return Request("", source=shell_source, argv=None if shell_source is not None else tuple(argv))
     step = f"({shell_source}\n)" if shell_source is not None else shlex.join(argv)
     return Request("", source=" && ".join((step, *(f"({check}\n)" for check in verify))))
+
+
+def _what_stays(step: str, undone: RestoreResult) -> str:
+    """Say what of a step that went back did not: what it shares with others, what no undo takes back."""
+    said = list(undone.not_undone)
+    if undone.shared:
+        shown = ", ".join(names.show(path) for path in undone.shared[:_SHOWN])
+        more = f" and {len(undone.shared) - _SHOWN} more" if len(undone.shared) > _SHOWN else ""
+        said.append(
+            f"other steps ran meanwhile, so {shown}{more} may be theirs; `takeback undo {step} --shared` takes that too"
+        )
+    return "; ".join(said)
 
 
 def _marked(step: str) -> dict[str, str]:

@@ -9,10 +9,11 @@ Does not cover: any single command. Commands load when they are named, so that e
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TextIO
 
 import click
 
@@ -170,12 +171,24 @@ def _reader_gone() -> bool:
     if sys.stdout is None:
         return False
     try:
+        if _nobody_reads(sys.stdout):
+            raise BrokenPipeError
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes once more at exit; give it somewhere to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return False
+
+
+def _nobody_reads(stream: TextIO) -> bool:
+    """Ask the system: with PYTHONUNBUFFERED nothing is left that a flush could fail on."""
+    look = select.poll()
+    try:
+        look.register(stream.fileno(), 0)
+    except (OSError, ValueError):
+        return False  # no stream of the system's
+    return any(state & (select.POLLERR | select.POLLHUP) for _, state in look.poll(0))
 
 
 def _unexpected(error: Exception, argv: Sequence[str], face: Face) -> int:

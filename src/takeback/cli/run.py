@@ -96,8 +96,11 @@ def _say(face: Face, result: StepResult) -> None:
     face.note(f"{result.id}: {ending}, {changed} ({format_span(result.ms / 1000)}{beyond})")
     if result.rolled_back:
         face.note(f"Taken back. See what it did: takeback show {result.id}; have it again: {result.undo_with}")
+        if result.not_rolled_back:
+            face.note(f"Not all of it: {printable(result.not_rolled_back)}")
     elif result.not_rolled_back:
         face.note(f"It could not be taken back: {printable(result.not_rolled_back)}")
+        face.note(f"When that is mended: {result.undo_with}")
     elif result.undo_with and result.checkpoint:
         face.note(f"Take this back with: {result.undo_with}")
 

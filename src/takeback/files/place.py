@@ -20,12 +20,13 @@ class Place:
     git_dir: bytes | None = None
     common_dir: bytes | None = None
     object_format: str = "sha1"
+    known_as: bytes | None = None  # the identity it had while git was there, for a linked worktree without its `.git`
 
     @property
     def identity(self) -> bytes:
         """What all worktrees of one project have in common: the main worktree's root, with or without `.git` in it."""
         if self.common_dir is None:
-            return self.root
+            return self.known_as or self.root
         above, name = os.path.split(self.common_dir)
         return above if name == b".git" else self.common_dir
 

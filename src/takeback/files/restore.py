@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from takeback.errors import CannotWrite, OpenFileInUse
 from takeback.files import checkpoint as checkpoints
-from takeback.files import gitparts, names, tree
+from takeback.files import gitparts, linked, names, tree
 from takeback.files import plan as plans
 from takeback.files.apply import Applier
 from takeback.files.gitrestore import GitPlan, held_elsewhere, lost_objects, refs_between
@@ -46,6 +46,8 @@ def restore(
     """
     wanted = Snapshot(workspace, checkpoint)
     state = checkpoint.kind is Kind.STATE
+    if not dry_run and not paths:
+        linked.put_back(workspace, wanted)
     own, now = take_own(workspace, recorder, f"before restore {checkpoint.id}", state=state, dry_run=dry_run)
     chosen = tuple(paths) or checkpoint.only
     plan = make_plan(workspace, now, wanted, chosen, refs=refs)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from takeback.errors import Conflict, Damaged
-from takeback.files import gitparts, history, names
+from takeback.files import gitparts, history, linked, names
 from takeback.files import plan as plans
 from takeback.files.apply import Applier
 from takeback.files.gitrestore import held_elsewhere, lost_objects
@@ -59,7 +59,7 @@ def undo(
 
     Raises NothingToDo, UnknownId, Conflict, and what `restore` raises.
     """
-    choice = algebra.choose_undo(timeline, scope, step, prompt=prompt)
+    choice = algebra.choose_undo(timeline, scope, step, prompt=prompt, shared=options.shared)
     if choice.already is not None:
         return _already(workspace, recorder, scope, choice.already, options)
     if choice.back_to is not None:
@@ -89,6 +89,8 @@ def _run(
     options: Options,
 ) -> RestoreResult:
     ends = [_ends(w, recorder, done, kind) for done in targets]
+    if not options.dry_run:
+        any(linked.put_back(w, end) for _, end in ends)
     state = any(start.has_state and end.has_state for start, end in ends)
     own, now = take_own(w, recorder, f"before {kind} {targets[0].id}", state=state, dry_run=options.dry_run)
     if plans.unseen(w, now, {path for start, end in ends for path in plans.between(w, start, end)[0]}):
@@ -119,7 +121,8 @@ def _run(
         paths = "1 path" if len(plan.conflicts) == 1 else f"{len(plan.conflicts)} paths"
         raise Conflict(count=paths, paths=shown, result=result)
     plans.check_share(w, plan, own.files, options.yes)
-    data = {name: True for name, said in (("partial", plan.conflicts), ("auto", options.auto)) if said}
+    facts = (("partial", plan.conflicts), ("shared", plan.shared), ("auto", options.auto))
+    data = {name: True for name, said in facts if said}
     journal = Journal(plan, kind, own.id, ids, first.text, scope.session, scope.task, data)
     event = carry_out(w, recorder, journal, state=state) if plan else record(w, recorder, journal, own.id)
     saved = [done.data["history"] for done in targets if kind is EventKind.UNDO and done.data.get("history")]
@@ -142,7 +145,8 @@ def _already(w: Workspace, recorder: Recorder, scope: Scope, done: Done, options
     if options.dry_run:
         return result
     own, _ = take_own(w, recorder, f"before undo {done.id}", state=False)
-    journal = Journal(Plan(), EventKind.UNDO, own.id, (), done.text, scope.session, scope.task, {"already": done.id})
+    text = f"nothing, since {done.id} had gone back by itself: {done.text}"
+    journal = Journal(Plan(), EventKind.UNDO, own.id, (), text, scope.session, scope.task, {"already": done.id})
     return replace(result, id=record(w, recorder, journal, own.id).id, checkpoint=own.id)
 
 
@@ -230,7 +234,9 @@ class _Maker:
                 self._git(start, end, False)
             return
         self._folder_times(pairs, end)
-        if made_git:
+        if made_git and b".git" in pairs:
+            pass  # only the link of a worktree, which is a file like others
+        elif made_git:
             self._plan.not_undone.append("the repository this step made stays: remove `.git` yourself if you mean it")
         else:
             self._git(start, end, overlapped and not self._options.shared)
@@ -354,7 +360,9 @@ class _Maker:
         if end.parts.refs is None:
             return
         if not w.has_git:
-            if start.parts.refs is None:
+            if linked.is_lost(w, end):
+                self._plan.notes.append("the worktree is linked to its repository again")
+            elif start.parts.refs is None:
                 plan_new_git(w, self._plan, end)
                 self._plan.notes.append("`.git` is made again; reflogs other than the stash are not kept")
             return
@@ -375,7 +383,7 @@ class _Maker:
                 self._conflict(b"index: " + path, "staged again since")
         self._move_refs(was, want, now)
         self._plan.git.objects = lost_objects(w.place, w.store, w.objects, want, end.parts.index)
-        if start.parts.unfinished != end.parts.unfinished:
+        if end.parts.unfinished not in (start.parts.unfinished, self._now.parts.unfinished):
             head = self._plan.git.head
             refs = {**{name: oid for name, (oid, _) in now.refs.items()}, **{
                 name: new for name, (_, new) in self._plan.git.refs.items()
@@ -397,11 +405,10 @@ class _Maker:
             if name.startswith("refs/remotes/"):
                 self._plan.not_undone.append(f"{name} moved in this step: what left this machine is not taken back")
                 continue
-            if name in self._elsewhere:
-                self._plan.not_undone.append(f"{name} is checked out in another worktree and stays where it is")
-                continue
             current = git.refs[name][1] if name in git.refs else now.refs.get(name, ("", ""))[0]
-            if current == old:
+            if name in self._elsewhere and current != new:
+                self._plan.not_undone.append(f"{name} is checked out in another worktree and stays where it is")
+            elif current == old:
                 git.refs[name] = (current, new)
             elif current != new:
                 self._conflict(shown, "moved again since")

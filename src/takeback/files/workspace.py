@@ -125,12 +125,14 @@ class Workspace:
         if found is not None and found.root == self.place.root:
             self.place = found
         else:
-            self.place = Place(self.place.root)
+            self.place = Place(self.place.root, known_as=self.place.identity)
 
     def refresh(self) -> None:
         """Notice cheaply that `.git` came or went."""
         dot_git = self.place.root + b"/.git"
-        if (os.path.isfile(dot_git) or os.path.exists(dot_git + b"/HEAD")) != self.has_git:
+        there = os.path.isfile(dot_git) or os.path.exists(dot_git + b"/HEAD")
+        # Of a linked worktree `.git` may be there, and what it points at gone.
+        if there != self.has_git or (self.place.git_dir is not None and not os.path.isdir(self.place.git_dir)):
             self.found_git()  # asked again each time while a `.git` is there that git does not understand
 
     def gitstate(self) -> GitState:

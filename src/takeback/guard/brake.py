@@ -7,6 +7,9 @@ Does not cover: an obfuscated name inside opaque code; then `app.person` refuses
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
 from takeback.guard.context import Context
 from takeback.guard.later import pattern
 from takeback.guard.model import Class, Effect, Verdict, What
@@ -27,6 +30,17 @@ _SETTINGS = frozenset(
     "CLAUDE_CONFIG_DIR CLAUDE_CODE_SIMPLE CODEX_HOME OPENCODE_CONFIG OPENCODE_CONFIG_DIR OPENCODE_CONFIG_CONTENT "
     "GEMINI_CLI_HOME GEMINI_CLI_SYSTEM_SETTINGS_PATH".split()
 )
+# What a glob may turn out to name: the files above, spelled out. A name it can only reach with its first letter a
+# wildcard is left to the shell's own rule, which gives such a glob no name that begins with a dot.
+_NAMES = tuple(
+    tuple(name.split("/"))
+    for name in (
+        ".takeback.toml", ".claude", ".claude/settings.json", ".claude/settings.local.json", ".claude/hooks/x",
+        ".codex", ".codex/config.toml", ".codex/hooks.json", ".codex/hooks/x", ".gemini", ".gemini/settings.json",
+        "opencode.json", "opencode.jsonc", ".opencode", ".opencode/plugin/x", ".opencode/plugins/x",
+        ".config/opencode/x", ".claude.json", ".mcp.json", "bin/takeback", "bin/tb", "bin/takeback-hook",
+    )
+)  # fmt: skip
 _VERBS = r"(approve|deny|trust|gc|pause|uninstall|resume)"
 # `takeback` as a word of its own, then one of the verbs, or the library's way to the same.
 _SAID = pattern(
@@ -48,8 +62,28 @@ def reached(real: str, context: Context, *, deletes: bool = False) -> list[Effec
         any(_inside(real, one) or (deletes and _inside(one, above)) for one in data)
         or _INSIDE.search(real)
         or _ABOVE.search(real)
+        or (any(mark in real for mark in "*?[") and _globbed(real, data, deletes))
     )
     return [_effect("reaches for what holds agents back", real)] if held else []
+
+
+def _globbed(real: str, data: list[str], deletes: bool) -> bool:
+    """Whether a path with wildcards may turn out to be one of those, or (deleted) a folder above."""
+    parts = real.strip("/").split("/")
+    if any(_matches(parts[-len(name) :], name) for name in _NAMES):
+        return True
+    for folder in data:
+        names = folder.strip("/").split("/")
+        if (deletes or len(parts) >= len(names)) and _matches(parts[: len(names)], names[: len(parts)]):
+            return True
+    return False
+
+
+def _matches(globs: Sequence[str], names: Sequence[str]) -> bool:
+    return len(globs) == len(names) and all(
+        glob == name or (glob[:1] == name[:1] and fnmatchcase(name, glob))
+        for glob, name in zip(globs, names, strict=True)
+    )
 
 
 def unknown(path: str) -> list[Effect]:

@@ -17,16 +17,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 _GRACE = 5.0
+_LEFT_BEHIND = 1.0  # what the command started has this long after it
 _DRAIN = 0.2
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended: exit code (128+n for signal n, 124 on timeout), the end of its output."""
+    """How a command ended: exit code (128+n for signal n, 124 on timeout), the end of its output.
+
+    `interrupted`: it had the terminal, and the keys that end a program (Ctrl-C) ended it.
+    """
 
     exit: int
     tail: bytes
     timed_out: bool
+    interrupted: bool = False
 
 
 def run(
@@ -52,7 +57,11 @@ def run(
         popen = subprocess.Popen(
             argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
         )
-        give(popen.pid)
+        try:
+            give(popen.pid)  # whoever interrupts us already here means the command too
+        except BaseException:
+            _end_group(popen)
+            raise
         return _follow(popen, timeout, stdout_fd, keep)
 
 
@@ -114,7 +123,7 @@ def _follow(popen: subprocess.Popen[bytes], timeout: float | None, stdout_fd: in
     finally:
         popen.stdout.close()
         popen.stderr.close()
-    return Ran(124 if timed_out else _code(code), bytes(tail), timed_out)
+    return Ran(124 if timed_out else _code(code), bytes(tail), timed_out, not timed_out and _by_keys(code))
 
 
 def _run_on_terminal(
@@ -123,9 +132,10 @@ def _run_on_terminal(
     """Give the terminal itself to the command, as a shell does; then no tail can be kept."""
     with _terminal() as give, ended_by_signals():
         popen = subprocess.Popen(argv, cwd=cwd, env=env, process_group=0)
-        give(popen.pid)
         try:
-            return Ran(_code(popen.wait(timeout)), b"", False)
+            give(popen.pid)
+            code = popen.wait(timeout)
+            return Ran(_code(code), b"", False, _by_keys(code))
         except subprocess.TimeoutExpired:
             _end_group(popen)
             popen.wait()
@@ -187,19 +197,38 @@ def _code(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
+def _by_keys(code: int) -> bool:
+    """Whether a command that had the terminal was ended from its keyboard; a shell says 128+n for what it ran."""
+    return _code(code) in (128 + signal.SIGINT, 128 + signal.SIGQUIT) and os.isatty(0)
+
+
 def _end_group(popen: subprocess.Popen[bytes]) -> None:
-    """End the command's own process group; it is ours, because it was made for it."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if popen.poll() is not None:
-            return
+    """End the command's own process group, all of it; it is ours, because it was made for it."""
+    if popen.poll() is not None:
+        return  # it ended by itself: what it left behind may stay
+    for number, grace in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, 0.0)):
         try:
             os.killpg(popen.pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return
         try:
-            popen.wait(_GRACE)
+            popen.wait(grace or _GRACE)
         except subprocess.TimeoutExpired:
             continue
+        # A shell goes at once, and what it started may not: it would write on into what was taken back by then.
+        if not grace or _group_is_gone(popen.pid):
+            return
+
+
+def _group_is_gone(group: int) -> bool:
+    until = time.monotonic() + _LEFT_BEHIND
+    while time.monotonic() < until:
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):  # macOS refuses where only the dead are left
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def _pass_on(fd: int, data: bytes) -> None:

@@ -42,16 +42,19 @@ class RedoChoice(NamedTuple):
     targets: tuple[Done, ...]
 
 
-def choose_undo(timeline: Timeline, scope: Scope, step_id: str | None = None, *, prompt: bool = False) -> UndoChoice:
+def choose_undo(
+    timeline: Timeline, scope: Scope, step_id: str | None = None, *, prompt: bool = False, shared: bool = False
+) -> UndoChoice:
     """Return what `undo` means now: a named one, all since a prompt, or the newest live one of the scope.
 
+    `shared`: also a named one that is taken back but for what it shares with others.
     Open ones (see `Timeline.open_steps`) are passed over: append the STEP_END of dead owners, and of steps nobody
     owns, before asking. Raises NothingToDo, UnknownId, or UsageError when the request cannot be meant.
     """
     if step_id is not None:
         if prompt:
             raise UsageError(detail=f"--prompt and {step_id} are two different requests: give one of them")
-        return UndoChoice(_with_escapes(timeline, scope, _undoable(timeline, scope, step_id)))
+        return UndoChoice(_with_escapes(timeline, scope, _undoable(timeline, scope, step_id, shared)))
     if prompt:
         return _since_prompt(timeline, scope)
     newest = timeline.last(scope)
@@ -137,9 +140,17 @@ def _since_prompt(timeline: Timeline, scope: Scope) -> UndoChoice:
     )
 
 
-def _undoable(timeline: Timeline, scope: Scope, id: str) -> Done:
+def _undoable(timeline: Timeline, scope: Scope, id: str, shared: bool) -> Done:
     done = _named(timeline, scope, id)
     if done.status is DoneStatus.UNDONE:
+        by = timeline.reversal(done.undone_by)
+        if by is not None and by.data.get("shared"):
+            if shared:
+                return done
+            raise NothingToDo(
+                sentence=f"{id} is already taken back, but for what other steps share with it",
+                next=f"`takeback undo {id} --shared` takes that back too; `takeback redo {id}` applies it again",
+            )
         raise NothingToDo(sentence=f"{id} is already taken back", next=f"`takeback redo {id}` applies it again")
     if done.status is DoneStatus.OPEN:
         raise NothingToDo(sentence=f"{_title(done)} is still running", next="stop it or wait for its end, and repeat")
