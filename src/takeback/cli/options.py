@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from takeback.cli.output import Face, printable
+from takeback.errors import NothingToDo
 from takeback.model import Finding
 
 if TYPE_CHECKING:
@@ -84,6 +85,12 @@ def common(function: Callable[P, R]) -> Callable[P, R]:
 def speaking(function: Callable[Concatenate[Face, P], R]) -> Callable[P, R]:
     """Add the common options and pass the Face they fill as the first argument."""
     return common(click.make_pass_decorator(Face, ensure=True)(function))
+
+
+def agreed_to(question: str) -> None:
+    """Ask a person about what nothing brings back. Raises NothingToDo on a no; Ctrl-C is an interruption as ever."""
+    if not click.confirm(question):
+        raise NothingToDo(sentence="nothing was removed", next="--yes does it without asking")
 
 
 def project_may_be_named(command: click.Command) -> None:
