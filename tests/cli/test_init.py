@@ -175,3 +175,12 @@ def test_the_whole_run_of_any_other_agent_is_one_step(repo: Project) -> None:
     assert not repo.exists("src")
     assert repo.tb("undo", "--session", "sh")["targets"] == [ran["id"]]
     assert moment.changes() == []
+
+
+@pytest.mark.long
+def test_init_says_that_an_agent_is_not_on_this_machine(repo: Project) -> None:
+    alone = {"PATH": "/usr/bin:/bin"}
+    done = repo.tb("init", "--agent", "gemini", env=alone)
+    assert any("was not found on this machine" in note for one in done["installed"] for note in one["notes"])
+    none = repo.tb("init", check=False, env=alone)
+    assert (none.code, none.error) == (2, "usage") and "takeback watch -- AGENT" in none.text
