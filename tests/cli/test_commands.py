@@ -343,7 +343,7 @@ def test_status_is_what_takeback_alone_says(done: Project) -> None:
     said = done.tb("--json", as_json=False)
     fields = {
         "schema", "protected", "why", "root", "last_checkpoint", "last_checkpoint_ns", "steps", "undo", "redo",
-        "disk_bytes", "paused_until_ns", "notes", "holds",
+        "disk_bytes", "paused_until_ns", "notes", "holds", "hooks",
     }  # fmt: skip
     assert set(json.loads(said.out)) == fields
 
