@@ -315,6 +315,12 @@ def test_an_unknown_id_names_the_nearest(done: Project) -> None:
         assert said.json["error"]["hint"], args
 
 
+def test_undo_of_a_path_says_how_a_path_comes_back(repo: Project) -> None:
+    said = repo.tb("undo", "README.md", check=False)
+    assert said.error == "unknown-id"
+    assert "takeback restore ID README.md" in said.text
+
+
 def test_diff_of_the_tree_now_against_the_last_checkpoint(repo: Project) -> None:
     repo.checkpoint()
     repo.write("README.md", "# Project\n\nOther words.\n")
