@@ -214,6 +214,14 @@ class StepResult:
 
 
 @dataclass(frozen=True)
+class Hooked:
+    """An agent whose settings hold takeback's hooks: this project's settings, or a person's own (`user`)."""
+
+    agent: str
+    user: bool
+
+
+@dataclass(frozen=True)
 class Status:
     """What `takeback` alone prints."""
 
@@ -229,6 +237,7 @@ class Status:
     paused_until_ns: int = 0
     notes: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()  # ids of those that wait for a person
+    hooks: tuple[Hooked, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,16 @@ def test_codex_runs_the_hooks_whose_trust_init_recorded_and_uninstall_forgets_it
     assert settings.read_bytes().startswith(before.rstrip())
 
 
+@pytest.mark.long
+def test_doctor_says_once_that_codex_does_not_trust_the_folder(drive: Driver, repo: Project) -> None:
+    env = drive.environment("codex")
+    env["PATH"] = os.pathsep.join([str(programs.program("codex").parent), env["PATH"]])
+    drive.settle("codex")
+    repo.tb("init", "--agent", "codex", env=env)
+    bad = [one for one in repo.tb("doctor", check=False, env=env)["findings"] if not one["ok"]]
+    assert len(bad) == 1 and "is not trusted" in bad[0]["detail"], bad
+
+
 @pytest.mark.parametrize(
     "agent",
     [

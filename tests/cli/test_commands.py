@@ -315,6 +315,12 @@ def test_an_unknown_id_names_the_nearest(done: Project) -> None:
         assert said.json["error"]["hint"], args
 
 
+def test_undo_of_a_path_says_how_a_path_comes_back(repo: Project) -> None:
+    said = repo.tb("undo", "README.md", check=False)
+    assert said.error == "unknown-id"
+    assert "takeback restore ID README.md" in said.text
+
+
 def test_diff_of_the_tree_now_against_the_last_checkpoint(repo: Project) -> None:
     repo.checkpoint()
     repo.write("README.md", "# Project\n\nOther words.\n")
@@ -343,7 +349,7 @@ def test_status_is_what_takeback_alone_says(done: Project) -> None:
     said = done.tb("--json", as_json=False)
     fields = {
         "schema", "protected", "why", "root", "last_checkpoint", "last_checkpoint_ns", "steps", "undo", "redo",
-        "disk_bytes", "paused_until_ns", "notes", "holds",
+        "disk_bytes", "paused_until_ns", "notes", "holds", "hooks",
     }  # fmt: skip
     assert set(json.loads(said.out)) == fields
 
@@ -380,7 +386,7 @@ def test_gc_at_a_terminal_asks_first(repo: Project) -> None:
         repo.write("README.md", str(number))
         repo.checkpoint()
     code, shown = on_terminal(repo.home, repo.at(), "gc", "--keep", "1", answer=b"n\n")
-    assert (code, "cannot be taken back" in shown) == (130, True)
+    assert (code, "cannot be taken back" in shown, "nothing was removed" in shown) == (1, True, True)
     assert repo.tb("gc", "--keep", "1", "--dry-run")["removed"]
 
 

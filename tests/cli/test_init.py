@@ -38,7 +38,9 @@ def test_init_and_uninstall_leave_every_byte_as_it_was(repo: Project) -> None:
     first = {path: repo.read(path) for path in FILES.values()}
     assert {one["done"] for one in repo.tb("init", "--agent", "all")["installed"]} == {"kept"}
     assert {path: repo.read(path) for path in FILES.values()} == first
-    repo.tb("uninstall", "--keep-checkpoints")
+    assert {one["agent"] for one in repo.tb("status")["hooks"]} == set(FILES)
+    assert repo.tb("uninstall", "--keep-checkpoints")["undo_with"] == "takeback init"
+    assert repo.tb("status")["hooks"] == []
     now = repo.tree()
     assert {path: one.content for path, one in now.items()} == {path: one.content for path, one in moment.items()}
     assert repo.tb("log")["events"] != []
@@ -60,7 +62,10 @@ def test_a_persons_own_settings_are_set_up_without_a_project(repo: Project) -> N
     done = home.tb(home.path, "init", "--user", "--agent", "claude")
     assert done["checkpoint"] is None
     assert (home.path / ".claude" / "settings.json").exists()
-    home.tb(home.path, "uninstall", "--user")
+    assert repo.tb("status")["hooks"] == [{"agent": "claude", "user": True}]
+    back = home.tb(home.path, "uninstall", "--user", "--agent", "claude")["undo_with"]
+    assert back == "takeback init --agent claude --user"
+    assert home.tb(home.path, "uninstall")["undo_with"] == ""
     assert not (home.path / ".claude").exists()
 
 
@@ -175,3 +180,12 @@ def test_the_whole_run_of_any_other_agent_is_one_step(repo: Project) -> None:
     assert not repo.exists("src")
     assert repo.tb("undo", "--session", "sh")["targets"] == [ran["id"]]
     assert moment.changes() == []
+
+
+@pytest.mark.long
+def test_init_says_that_an_agent_is_not_on_this_machine(repo: Project) -> None:
+    alone = {"PATH": "/usr/bin:/bin"}
+    done = repo.tb("init", "--agent", "gemini", env=alone)
+    assert any("was not found on this machine" in note for one in done["installed"] for note in one["notes"])
+    none = repo.tb("init", check=False, env=alone)
+    assert (none.code, none.error) == (2, "usage") and "takeback watch -- AGENT" in none.text

@@ -52,6 +52,14 @@ def test_a_misspelt_command_gets_the_nearest_one(home: Home) -> None:
     assert "did you mean 'restore'?" in home.tb(home.path, "restor", check=False, as_json=False).text
 
 
+def test_a_group_alone_is_its_help_and_no_command_line_that_can_be_meant(capsys: Said) -> None:
+    assert run(["task"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: takeback task")
+    assert run(["task", "--json"]) == 2
+    said = capsys.readouterr()
+    assert (json.loads(said.out)["error"]["hint"], said.err) == ("takeback task --help", "")
+
+
 def test_a_known_error_is_a_message_and_a_hint_on_stderr(opening: Opening, capsys: Said) -> None:
     opening(raising(Busy(owner="process 7 (gc)")))
     assert run(["log"]) == 1

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.terminal import read_all
 from tests.support.cli import Project, wait_for
+from tests.support.person import at_own_terminal
 
 
 @pytest.mark.parametrize(
@@ -215,3 +216,16 @@ def test_people_read_how_it_went(repo: Project) -> None:
     assert re.search(rb"exit code 4, 1 path changed.*\nTaken back\..*takeback show s2.*takeback redo s2", failed.err)
     reaches = repo.tb("run", "--", "python3 -c 'import sys; sys.exit(0)' script", as_json=False)
     assert b"only reads" in reaches.err or b"covers the project only" in reaches.err
+
+
+def test_a_shell_that_a_person_opened_and_left_is_no_step_that_failed(repo: Project) -> None:
+    typed = b"echo mine > mine.txt; (exit 3)\nexit\n"
+    left = at_own_terminal(repo.home, repo.root, "run", "--", "sh", answer=typed)
+    assert left.code == 3
+    assert b"exit code 3, 1 path changed" in left.out and b"Take this back with: takeback undo s1" in left.out
+    assert repo.read("mine.txt") == b"mine\n"
+
+
+def test_no_undo_is_offered_for_a_step_that_changed_nothing(repo: Project) -> None:
+    ran = repo.tb("run", "--", "python3 -c 'import helper_nobody_has' || true", as_json=False)
+    assert b"0 paths changed" in ran.err and b"takeback undo" not in ran.err

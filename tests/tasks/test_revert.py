@@ -47,6 +47,12 @@ def test_with_dependants_all_go_at_once_newest_first(stack: Project) -> None:
     stack.sh(done["undo"].replace("git revert", "git revert --no-edit"))
     assert stack.read("list") == b"1\ntwo\n3\n"
     assert stack.tb("show", "t:b")["applies"] is True
+    # Also where another branch is out.
+    stack.git("switch", "-q", "--detach")
+    done = stack.tb("revert", "c")
+    assert done["undo"].startswith("git switch night && git revert ")
+    stack.sh(done["undo"].replace("git revert", "git revert --no-edit"))
+    assert stack.exists("c") and stack.git("branch", "--show-current") == b"night\n"
 
 
 def test_a_check_that_fails_without_it_keeps_it(stack: Project) -> None:

@@ -22,6 +22,7 @@ from takeback.errors import StepDenied, StepHeld, StepUnderWay, TakebackError
 from takeback.files import history, names, steps
 from takeback.files import undo as undos
 from takeback.guard import Verdict, What
+from takeback.guard.model import TYPED
 from takeback.guard.policy import Act, Decision
 from takeback.holds.agents import MARK
 from takeback.holds.model import Request, Told
@@ -45,6 +46,11 @@ class Judged:
     def reaches_history(self) -> bool:
         """Whether the step may drop what only the repository itself holds: reflogs, unnamed commits."""
         return any(one.what is What.METADATA and one.cls >= guard.Class.MACHINE for one in self.verdict.effects)
+
+    @property
+    def typed_into(self) -> bool:
+        """Whether the step opens a shell or an interpreter for somebody to type into."""
+        return any(one.why.endswith(TYPED) for one in self.verdict.effects)
 
     def about(self) -> dict[str, object]:
         """Return what goes into the step's data."""
@@ -134,14 +140,17 @@ class Guarding(Stepping):
                 data["checks"] = [{"cmd": one.cmd, "exit": one.exit, "seconds": one.seconds} for one in done]
             after, changed = self._finish_of(kind, step, data)
         failed = ran.exit != 0 or any(one.exit != 0 for one in done)
+        undo = f"takeback undo {step.id}" if step.before != after or self._history else ""
         result = StepResult(
             id=step.id, before=step.before, after=after, exit=ran.exit or int(failed), timed_out=ran.timed_out,
-            changed=changed, ms=0, undo_with=f"takeback undo {step.id}", cls=str(judged.verdict.cls),
+            changed=changed, ms=0, undo_with=undo, cls=str(judged.verdict.cls),
             reason=judged.verdict.reason.value if judged.verdict.reason else "", checkpoint=kind, checks=tuple(done),
             covers="project" if judged.verdict.cls >= guard.Class.MACHINE else "all", escapes=self._escaped,
         )  # fmt: skip
-        # Who pressed Ctrl-C is there, and may want to see how far it came.
-        if failed and rollback and not ran.interrupted and result.before != result.after:
+        # A shell ends with the code of the last command typed: to its person, who is there, nothing has failed. And who
+        # pressed Ctrl-C is there, and may want to see how far it came.
+        own = attended and judged.typed_into and not verify and not ran.timed_out
+        if failed and rollback and not own and not ran.interrupted and result.before != result.after:
             result = self._roll_back(result, session, task)
         return replace(result, ms=(time.monotonic() - started) * 1000)
 
@@ -196,6 +205,7 @@ class Guarding(Stepping):
         `keep_history`: also save what the repository holds beside its refs.
         """
         self._escaped: tuple[str, ...] = ()
+        self._history = False
         owner = steps.me() if owned else None
         with self._working("step"):
             timeline = self._timeline()
@@ -204,6 +214,7 @@ class Guarding(Stepping):
                 if checkpoint.new:
                     self._escaped = tuple(event.id for event in self._found_escapes(timeline, checkpoint.id))
                 saved = history.save(self._w) if keep_history else None
+                self._history = saved is not None
                 return {} if saved is None else {"history": saved}
 
             if kind is None:

@@ -177,12 +177,14 @@ class Project(Guarding):
         return newest.id if newest else None
 
     def status(self) -> Status:
-        """Return whether the project is protected, its last steps, what undo would take back, holds, and disk used."""
+        """Return whether the project is protected, its last steps, what undo would take back, holds, hooks, disk."""
         from takeback.app import holding
+        from takeback.app.agents import installed
 
         self._sync()
         status = views.status(self._w, self._store, fold(self._store.events()), self._paused_until())
-        return replace(status, holds=tuple(one.id for one in holding.list(self)))
+        hooks = installed.hooked(self._w.project.path.parents[1], os.fsdecode(self.root))
+        return replace(status, holds=tuple(one.id for one in holding.list(self)), hooks=hooks)
 
     # -- housekeeping ----------------------------------------------------------------------------------------------
 

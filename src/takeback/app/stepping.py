@@ -86,7 +86,7 @@ class Stepping(Opened):
             timed_out=ran.timed_out,
             changed=changed,
             ms=(time.monotonic() - started) * 1000,
-            undo_with=f"takeback undo {step.id}",
+            undo_with=f"takeback undo {step.id}" if step.before != after else "",
             tail=tail,
         )
 

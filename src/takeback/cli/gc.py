@@ -34,7 +34,7 @@ def command(
             plan = project.gc(keep=keep, older_than_s=older_than, max_bytes=max_size, dry_run=True)
             if plan.removed:
                 what = f"Remove {draw.number(len(plan.removed), 'checkpoint')}, keep {plan.kept}?"
-                click.confirm(f"{what} This cannot be taken back.", abort=True)
+                options.agreed_to(f"{what} This cannot be taken back.")
         result = project.gc(keep=keep, older_than_s=older_than, max_bytes=max_size, dry_run=dry_run)
     face.answer(
         jsonable.document(

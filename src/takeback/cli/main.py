@@ -112,6 +112,12 @@ def run(argv: Sequence[str], *, name: str = "takeback") -> int:
         return code
     except click.exceptions.Exit as ending:
         return ending.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        if face.json:
+            show_error("usage", "name a command of it", _usage_hint(error, name), as_json=True)
+        else:
+            to_stderr(error.format_message())
+        return 2
     except click.UsageError as error:
         show_error("usage", error.format_message(), _usage_hint(error, name), as_json=face.json or _wants_json(argv))
         return 2

@@ -5,6 +5,8 @@ Does not cover: what any single command does.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from takeback.cli.output import Face, printable
+from takeback.errors import NothingToDo, UnknownId
 from takeback.model import Finding
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_ID = re.compile(r"[a-z]\d+")
 WHICH = (
     ("undo", "takes back what one step changed"),
     ("restore", "puts the whole tree to a checkpoint"),
@@ -84,6 +88,19 @@ def common(function: Callable[P, R]) -> Callable[P, R]:
 def speaking(function: Callable[Concatenate[Face, P], R]) -> Callable[P, R]:
     """Add the common options and pass the Face they fill as the first argument."""
     return common(click.make_pass_decorator(Face, ensure=True)(function))
+
+
+def agreed_to(question: str) -> None:
+    """Ask a person about what nothing brings back. Raises NothingToDo on a no; Ctrl-C is an interruption as ever."""
+    if not click.confirm(question):
+        raise NothingToDo(sentence="nothing was removed", next="--yes does it without asking")
+
+
+def no_path(step: str | None) -> None:
+    """Tell who names a path where a step is meant how a path comes back. Raises UnknownId."""
+    if step is not None and not _ID.fullmatch(step) and (os.sep in step or os.path.lexists(step)):
+        nearest = f"a path comes back with `takeback restore ID {printable(step)}`; `takeback log` lists the ids"
+        raise UnknownId(what="step", id=printable(step), nearest=nearest)
 
 
 def project_may_be_named(command: click.Command) -> None:

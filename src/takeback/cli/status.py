@@ -1,4 +1,4 @@
-"""`takeback status`, and `takeback` alone: protected or not, the last steps, what undo would take back, disk used."""
+"""`takeback status`, and `takeback` alone: protected or not, hooks, the last steps, what undo would take back, disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from takeback.errors import HomeDirectory, NoProject, TakebackError
 )
 @options.speaking
 def command(face: Face) -> int:
-    """Say whether this project is protected and why, the last five steps, what undo would take back, and disk used."""
+    """Say whether this project is protected and why, what undo would take back, what waits, hooks, and disk used.
+
+    Of hooks it says which agents have them in their settings; `takeback doctor` fires each, to see whether it runs.
+    """
     try:
         with options.opened(face) as project:
             status = project.status()
@@ -48,6 +51,7 @@ def lines(status: model.Status, now_ns: int) -> list[str]:
         result.append(f"last      {status.last_checkpoint}, {age}")
     if status.paused_until_ns > now_ns:
         result.append(f"paused    {_until(status.paused_until_ns, now_ns)}; go on with: takeback resume")
+    result.append(f"hooks     {_hooks(status.hooks)}")
     result.append(f"disk      {format_size(status.disk_bytes)}")
     result.append(f"undo      {shown(status.undo) or 'nothing to undo'}")
     if status.redo:
@@ -61,6 +65,13 @@ def lines(status: model.Status, now_ns: int) -> list[str]:
             result.append(f"  {step.id:<5} {age:<12} {draw.event_text(step)}")
     result += [f"Note: {shown(note)}" for note in status.notes]
     return result
+
+
+def _hooks(hooked: tuple[model.Hooked, ...]) -> str:
+    """Return which agents are looked after; whether their hooks really run is doctor's to say."""
+    if not hooked:
+        return "in no agent; takeback init puts undo into yours"
+    return ", ".join(f"{one.agent} (all your projects)" if one.user else one.agent for one in hooked)
 
 
 def _unprotected(face: Face, error: TakebackError) -> int:
@@ -97,4 +108,5 @@ _FIELDS = (
     "paused_until_ns",
     "notes",
     "holds",
+    "hooks",
 )

@@ -45,6 +45,7 @@ def command(
     Without STEP: the newest step or restore that is not taken back yet. Undo again to go back one more.
     Any conflict: nothing is written, all are named, exit code 1.
     """
+    options.no_path(step)
     with options.opened(face) as project:
 
         def call(*, dry_run: bool, yes: bool) -> model.RestoreResult:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import click
 
 from takeback.cli import jsonable, options
@@ -47,17 +50,26 @@ def command(face: Face, agent: str | None, user: bool, keep_checkpoints: bool, y
         forget = click.confirm("Remove all that was saved of this project? Nothing brings it back", default=False)
     done = setup.uninstall(agent, roots)
     forgotten = forget and forgetting.forget(face.project)
-    undo = "takeback init"
+    undo = _back(done, agent, [root for root in roots if root is not None])
     face.answer(jsonable.document(removed=[shown(one) for one in done], forgotten=forgotten, undo_with=undo))
     tell(face, done)
     if not done:
         face.say("nothing of takeback is in the settings of agents")
     if forgotten:
         face.say("All that was saved of this project is removed.")
-    else:
+    elif len(roots) > 1:
         face.say("What was saved stays: takeback log")
-    face.say(f"Take this back with: {undo}")
+    if undo:
+        face.say(f"{'Hooks come back' if forgotten else 'Take this back'} with: {undo}")
     return 0
+
+
+def _back(done: list[Any], agent: str | None, roots: list[bytes]) -> str:
+    """Return the command that puts back what was taken out: of this project, of a person's own settings, or both."""
+    named = f" --agent {agent}" if agent is not None else ""
+    below = [any(str(one.path).startswith(os.fsdecode(root) + os.sep) for root in roots) for one in done]
+    mine = f"takeback init{named} --user" if not all(below) else ""
+    return " && ".join(one for one in (f"takeback init{named}" if any(below) else "", mine) if one)
 
 
 options.project_may_be_named(command)

@@ -43,5 +43,6 @@ def command(face: Face, words: tuple[str, ...], session: str | None) -> int:
     if not face.json:
         changed = f"{draw.number(result.changed, 'path')} changed"
         face.note(f"{result.id}: exit code {result.exit}, {changed} ({format_span(result.ms / 1000)})")
-        face.note(f"Take this back with: {result.undo_with}")
+        if result.undo_with:
+            face.note(f"Take this back with: {result.undo_with}")
     return result.exit

@@ -52,6 +52,9 @@ class What(StrEnum):
     BRAKE = "brake"  # takeback's own data, policy and settings, and the agents' hook settings
 
 
+TYPED = "what is typed into it is not seen"  # ends the why of what opens a shell or an interpreter
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One thing a step does; `why` is a plain sentence without a full stop."""

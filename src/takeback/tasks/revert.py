@@ -6,6 +6,7 @@ Does not cover: what is on which branch (`branches`).
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,7 +53,7 @@ def revert(
     if mine.reverted_by:
         raise NothingToDo(
             sentence=f"task {task.id} was taken back already, by {mine.reverted_by[:12]} on {branch}",
-            next=f"git revert {mine.reverted_by[:12]} brings it again",
+            next=f"it comes back with: {_again(git, branch, [mine.reverted_by])}",
         )
     result = Reverted(task.id, mine.commit, branch, "would-revert" if dry_run else "reverted")
     applies, result.conflicts, result.dependants = branches.without(git, branch, mine.commit)
@@ -84,8 +85,19 @@ def revert(
     for id, commit in result.reverts:
         if (tools.tasks.path / id / "record.jsonl").exists():
             tools.tasks.folder(id).append("reverted", at_ns=tools.now_ns(), commit=commit)
-    result.undo = f"git revert {' '.join(commit[:12] for _, commit in reversed(result.reverts))}"
+    result.undo = _again(git, branch, [commit for _, commit in reversed(result.reverts)])
     return result
+
+
+def _again(git: UserGit, branch: str, commits: Sequence[str]) -> str:
+    """Return the command that brings back what these commits took back, wherever the branch is out."""
+    words = f"revert {' '.join(commit[:12] for commit in commits)}"
+    if branches.current(git) == branch:
+        return f"git {words}"
+    place = ground.holder(git, branch)
+    if place is not None:
+        return f"git -C {shlex.quote(os.fsdecode(place))} {words}"
+    return f"git switch {shlex.quote(branch)} && git {words}"
 
 
 def _one(tools: Tools, git: UserGit, one: Landed) -> str:

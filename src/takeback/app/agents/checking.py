@@ -30,13 +30,9 @@ def findings(data: Path, home: Path, environ: dict[str, str], root: Path | None)
     for whose in sorted({(one.agent, one.root) for one in entries if one.root in ("", os.fspath(root or ""))}):
         agent, place = AGENTS[whose[0]], where(home, environ, Path(whose[1]) if whose[1] else None)
         mine = [one for one in entries if (one.agent, one.root) == whose]
-        result += [_look(one, place, root) for one in mine if _has_hooks(one)]
+        result += [_look(one, place, root) for one in mine if one.has_hooks]
         result += agent.switches(place)
     return result
-
-
-def _has_hooks(entry: Entry) -> bool:
-    return "/commands/" not in entry.path and not entry.path.endswith(".toml")
 
 
 def _look(entry: Entry, place: Where, root: Path | None) -> Finding:

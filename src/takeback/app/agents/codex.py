@@ -85,6 +85,8 @@ class Codex(Agent):
         except codex_trust.NoAnswer as error:
             found.append(Finding("codex hooks", False, f"codex does not tell its hooks: {error}", "look into `codex`"))
             return found
+        if not states and where.root is not None and not self._trusted(where):
+            return found  # it does not look into a folder it does not trust, which is said already
         bad = sorted({state for state in states if state not in ("trusted", "managed")})
         if bad or not states:
             why = f"codex has them as {', '.join(bad)}" if states else "codex does not see them"

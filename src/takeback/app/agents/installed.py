@@ -16,7 +16,9 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from takeback.app.agents.places import MARK
 from takeback.host import atomic
+from takeback.model import Hooked
 
 _FORMAT = 1
 
@@ -32,6 +34,11 @@ class Entry:
     after: str  # hash of the bytes we wrote
     exact: bool = True  # whether `before` is without anything of ours
     made: list[str] = field(default_factory=list)  # folders made for it, the deepest first
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether it is a settings file with hooks, not one of the commands of an agent."""
+        return "/commands/" not in self.path and not self.path.endswith(".toml")
 
 
 class Installed:
@@ -72,6 +79,20 @@ class Installed:
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
         text = json.dumps({"format": _FORMAT, "installed": [asdict(one) for one in self.entries.values()]}, indent=1)
         atomic.write_bytes(self._data / "agents.json", text.encode())
+
+
+def hooked(data: Path, root: str) -> tuple[Hooked, ...]:
+    """Return the agents with hooks for a project, by the list and by what is still in the files; none is fired."""
+    found = set()
+    for one in Installed(data).entries.values():
+        if one.root not in ("", root) or not one.has_hooks:
+            continue
+        try:
+            if MARK in Path(one.path).read_text("utf-8", "replace"):
+                found.add((one.agent, one.root == ""))
+        except OSError:
+            continue
+    return tuple(Hooked(agent, user) for agent, user in sorted(found))
 
 
 def digest(raw: bytes) -> str:

@@ -42,9 +42,12 @@ def install(data: Path, name: str, place: Where) -> list[Done]:
         raise CannotWrite(path=place.hook, why="the hook's program is not there", next="install takeback again")
     agent = AGENTS[name]
     known = Installed(data)
+    here = agent.used(place)
     result = [_put(known, agent, place, piece) for piece in agent.pieces(place)]
     before = {path: _read(path) for path in agent.beside(place)}
     result[0].notes += agent.after_install(place)
+    if not here and not result[0].notes:
+        result[0].notes.append(f"{agent.title} was not found on this machine: its hooks wait for it.")
     for path, raw in before.items():
         _note_beside(known, agent, place, path, raw)
     return result

@@ -33,7 +33,10 @@ def init(agent: str | None, root: bytes | None) -> list[Done]:
     where = place(root)
     names = _names(agent) if agent is not None else [one for one in NAMES if AGENTS[one].used(where)]
     if not names:
-        raise UsageError(detail=f"no agent was found on this machine; name one with --agent: {', '.join(NAMES)}")
+        raise UsageError(
+            detail=f"no agent was found on this machine; name one with --agent: {', '.join(NAMES)}\n"
+            "Any other agent: takeback watch -- AGENT; without one, takeback run -- CMD needs no set-up"
+        )
     return [done for name in names for done in installing.install(_data(), name, where)]
 
 

@@ -30,7 +30,7 @@ def command(face: Face, id: str, step: str | None, yes: bool) -> int:
     before = chain.steps
     if face.at_terminal and not yes:
         what = "all steps" if step is None else f"step {step}"
-        click.confirm(f"Forget {printable(what)} of {printable(id)}? This cannot be taken back.", abort=True)
+        options.agreed_to(f"Forget {printable(what)} of {printable(id)}? This cannot be taken back.")
     chain.drop(None if step is None else int(step) if step.isdigit() else step)
     left = {link.id for link in chain.steps}
     gone = [link for link in before if link.id not in left]

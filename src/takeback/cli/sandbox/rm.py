@@ -26,7 +26,7 @@ def command(face: Face, ids: tuple[str, ...], yes: bool) -> int:
     boxes = [common.find(face, named) for named in ids]
     if face.at_terminal and not yes:
         what = printable(", ".join(ids))
-        click.confirm(f"Remove {what}? This cannot be taken back.", abort=True)
+        options.agreed_to(f"Remove {what}? This cannot be taken back.")
     for named, box in zip(ids, boxes, strict=True):
         box.delete()
         face.say(f"removed {printable(named)}")

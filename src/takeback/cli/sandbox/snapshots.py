@@ -60,7 +60,7 @@ def _remove(face: Face, ids: tuple[str, ...], yes: bool) -> int:
         raise click.UsageError("name the snapshots to remove")
     records = [common.find_snapshot(face, named) for named in ids]
     if face.at_terminal and not yes:
-        click.confirm(f"Remove {printable(', '.join(ids))}? This cannot be taken back.", abort=True)
+        options.agreed_to(f"Remove {printable(', '.join(ids))}? This cannot be taken back.")
     for named, record in zip(ids, records, strict=True):
         common.snapshots(face).delete(record["id"])
         face.say(f"removed {printable(named)}")
