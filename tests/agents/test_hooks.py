@@ -95,6 +95,7 @@ def test_a_push_that_a_person_approved_happens_exactly_once(
     assert (tmp_path / "pushes").read_text("utf-8") == "push\n"
 
 
+@pytest.mark.long
 def test_codex_runs_the_hooks_whose_trust_init_recorded_and_uninstall_forgets_it(
     drive: Driver, scripted: Scripted, repo: Project
 ) -> None:

@@ -25,6 +25,7 @@ def run(*argv: str, tmp_path: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_file_benchmarks_print_a_row_for_each_target(tmp_path: Path) -> None:
     said = run(str(BENCH / "files"), "--quick", "--files", "300", "--ignored", "200", "--runs", "1", tmp_path=tmp_path)
     rows = [line for line in said.splitlines() if line.startswith("|")][2:]

@@ -36,7 +36,8 @@ def world(demo: ModuleType, tmp_path: Path) -> Iterator[object]:
     yield made
 
 
-@pytest.mark.parametrize("words", [["--sqlite"], pytest.param([], marks=pytest.mark.long)], ids=["sqlite", "whole"])
+@pytest.mark.long
+@pytest.mark.parametrize("words", [["--sqlite"], []], ids=["sqlite", "whole"])
 def test_the_demo_brings_everything_back_and_leaves_nothing_behind(tmp_path: Path, words: list[str]) -> None:
     home, temp = tmp_path / "home", tmp_path / "tmp"
     home.mkdir()

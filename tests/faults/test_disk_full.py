@@ -141,7 +141,7 @@ def test_a_restore_without_room_for_its_own_checkpoint_changes_nothing(repo: Pro
     assert wrecked.changes() == []
 
 
-@pytest.mark.parametrize("room", [0, 8192, 40960, 98304])
+@pytest.mark.parametrize("room", [0, 40960, *(pytest.param(one, marks=pytest.mark.long) for one in (8192, 98304))])
 def test_a_restore_that_runs_out_of_room_for_private_data_is_done_or_never_happened(
     repo: Project, disk: Disk, room: int
 ) -> None:
@@ -204,7 +204,10 @@ def test_gc_makes_room_on_a_full_disk(repo: Project, disk: Disk) -> None:
     assert last.changes() == []
 
 
-@pytest.mark.parametrize(("count", "kept", "size"), [(6, 1, 900_000), (6, 3, 900_000), (10, 8, 1_000_000)])
+@pytest.mark.parametrize(
+    ("count", "kept", "size"),
+    [(6, 3, 900_000), *(pytest.param(*one, marks=pytest.mark.long) for one in ((6, 1, 900_000), (10, 8, 1_000_000)))],
+)
 def test_gc_makes_room_where_not_a_byte_is_left(repo: Project, disk: Disk, count: int, kept: int, size: int) -> None:
     """The last case has no room either for the new pack that git makes before it removes the old."""
     for number in range(count):

@@ -20,7 +20,7 @@ from tests.support.tree import difference
 
 from .killing import Killer, World, doctor_says, leftovers
 
-_SAMPLE = 5
+_SAMPLE = 3
 
 
 @dataclass

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli import Home, Project, wait_for
 from tests.support.content import fill_repository
 from tests.support.tree import difference
@@ -170,6 +172,7 @@ while not os.path.exists(stop):
 """
 
 
+@pytest.mark.long
 def test_checkpoints_of_a_project_that_changes_all_the_time_hold_only_whole_versions(repo: Project) -> None:
     os.makedirs(repo.at("race"))
     repo.checkpoint()

@@ -138,6 +138,7 @@ def listed(path: Path) -> list[bytes]:
     return os.listdir(os.fsencode(path))
 
 
+@pytest.mark.long
 def test_a_real_virtual_environment_is_known_and_its_command_makes_it_again(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "my env"], check=True)

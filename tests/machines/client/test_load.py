@@ -46,6 +46,7 @@ async def test_a_result_of_gigabytes_is_cut_and_the_keeper_stays_small(one: Face
         assert memory(leaks.keepers(world.data)[0]) < _LARGEST_KEEPER
 
 
+@pytest.mark.long
 async def test_a_flood_nobody_reads_holds_up_nobody(one: Face, world: World) -> None:
     async with await one.create() as box:
         await box.spawn("yes")
@@ -61,6 +62,7 @@ async def test_a_flood_nobody_reads_holds_up_nobody(one: Face, world: World) -> 
         assert memory(leaks.keepers(world.data)[0]) < _LARGEST_KEEPER
 
 
+@pytest.mark.long
 async def test_twenty_callers_at_once_each_get_their_own(one: Face) -> None:
     async with await one.create() as box:
 
@@ -74,6 +76,7 @@ async def test_twenty_callers_at_once_each_get_their_own(one: Face) -> None:
         await asyncio.gather(*(caller(number) for number in range(20)))
 
 
+@pytest.mark.long
 def test_twenty_threads_share_one_client(world: World) -> None:
     with Sandbox.create(client=world.client) as box:
         answers: dict[int, str] = {}
@@ -110,6 +113,7 @@ async def test_two_programs_use_one_sandbox(one: Face, world: World) -> None:
         assert sorted((await process.wait()).stdout.splitlines()) == ["got ours", "got theirs"]
 
 
+@pytest.mark.long
 async def test_ten_sandboxes_at_once(one: Face) -> None:
     boxes = await asyncio.gather(*(one.create(memory_mib=256) for _ in range(10)))
     results = await asyncio.gather(*(box.exec(f"echo {number}") for number, box in enumerate(boxes)))

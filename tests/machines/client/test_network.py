@@ -167,6 +167,7 @@ for _ in range(4):
 HOOK = "#!/bin/sh\nsleep 1\n"
 
 
+@pytest.mark.long
 async def test_a_program_that_connects_while_a_copy_begins_gets_an_answer(one: Face, server: Server) -> None:
     """The copy's programs run before its network is, for as long as its hook takes; a connection must not hang then."""
     async with await one.create(network={"connect": [server.address]}) as box:

@@ -224,6 +224,7 @@ def test_everything_works_and_nothing_is_left(
         leaks.end_all(data)  # its sandboxes outlive it
 
 
+@pytest.mark.long
 def test_a_sandbox_over_its_memory_ends_alone_and_says_so(
     user: Home, rootfs: Path, supervisor: Path, gvisor: tuple[str, Mapping[str, Any]]
 ) -> None:

@@ -38,6 +38,7 @@ async def hosts(box: Any, *, allowed: bool) -> set[str]:
     return {entry["host"] for entry in await box.network.log() if entry["allowed"] is allowed}
 
 
+@pytest.mark.long
 async def test_pip_installs_from_the_registry(one: Face, tmp_path: Path) -> None:
     folders = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))  # Debian's place
     wheel = next(found for folder in folders for found in folder.glob("pip-*.whl"))
@@ -61,6 +62,7 @@ async def test_apt_installs_from_the_mirror(one: Face) -> None:
         await run(box, "env -i PATH=$PATH sudo apt-get -qq download tzdata", cwd="/tmp")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (shutil.which("node") and shutil.which("npm")), reason="no node here to lend to a sandbox")
 async def test_npm_installs_from_the_registry(one: Face, tmp_path: Path) -> None:
     node, npm = os.path.realpath(shutil.which("node") or ""), os.path.realpath(shutil.which("npm") or "")

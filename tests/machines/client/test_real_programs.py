@@ -171,6 +171,7 @@ def test_open_transactions_and_a_cursor_go_on_in_the_source_and_in_two_copies(da
         one.delete()
 
 
+@pytest.mark.long
 def test_a_database_that_crashes_in_a_copy_recovers_what_was_committed(database: Sandbox) -> None:
     open_one = Session(database, UNIX)
     open_one.ask("BEGIN; UPDATE t SET v = 'lost'; INSERT INTO t VALUES (1001, 'lost');")

@@ -117,6 +117,7 @@ def test_many_starts_of_one_snapshot_at_once_do_not_collide(world: World, box: S
     both(lambda number: copies[number].delete(), times)
 
 
+@pytest.mark.long
 def test_what_is_changed_after_a_second_and_third_pause_and_snapshot_is_not_lost(world: World, box: Sandbox) -> None:
     for number in range(4):
         box.files.write(f"/workspace/{number}", "x" * 100_000 * number)
@@ -183,6 +184,7 @@ def wait_until_quiet(world: World, machines: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_two_restores_of_one_snapshot_at_once_do_not_collide(world: World, box: Sandbox) -> None:
     saved = box.snapshot()
     other = Sandbox.create(client=world.client, snapshot=saved["id"])

@@ -94,6 +94,7 @@ def test_snapshots_are_taken_drawn_compared_and_removed(tb: Run, db: str) -> Non
     assert tb("sandbox", "snapshots", "rm").code == 2
 
 
+@pytest.mark.long
 def test_a_limit_refuses_a_snapshot_before_anything_stops(tb: Run, machines: Home, db: str) -> None:
     settings = Path(machines.extra.get("XDG_CONFIG_HOME", machines.path)) / "takeback" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +129,7 @@ def test_a_chain_is_remembered_shown_and_gone_back_in(tb: Run, machines: Home, d
     assert tb("chain", "shw", "db").code == 2
 
 
+@pytest.mark.long
 def test_what_cannot_be_saved_first_is_given_up_only_when_asked_to(tb: Run, db: str, machines: Home) -> None:
     tb("sandbox", "exec", "db", "echo old > file")
     tb("sandbox", "snapshot", "db", "--name", "good")

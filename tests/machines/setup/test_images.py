@@ -144,6 +144,7 @@ def test_without_namespaces_it_says_what_to_do(tmp_path: Path, monkeypatch: pyte
     assert error.value.hint_text
 
 
+@pytest.mark.long
 @here
 def test_a_mirror_that_is_away_leaves_nothing(tmp_path: Path) -> None:
     images = tmp_path / "images"

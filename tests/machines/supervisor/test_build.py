@@ -36,6 +36,7 @@ def test_it_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert build.supervisor_binary(MachinesDir(tmp_path)) == first
 
 
+@pytest.mark.long
 def test_a_spoiled_binary_is_made_anew(tmp_path: Path) -> None:
     first = build.supervisor_binary(MachinesDir(tmp_path))
     whole = first.read_bytes()
