@@ -62,7 +62,8 @@ def after_change(way: Way, have: Picture, got: Picture, skipped: Collection[byte
             if now != then and not (now is None and _is_dir(then) and path in made_for):
                 problems.append(f"{path!r} is not the step's but went {now} -> {then}")
             continue
-        if not way.sure(path) and (then in (now, want) or (then is None and _same(now, was))):
+        gone = then is None and _same(now, was) and want is None  # what both sides' pictures have is not deleted
+        if not way.sure(path) and (then in (now, want) or gone):
             continue
         if _is_dir(was) or _is_dir(want):
             problems += _folder(path, was, want, now, then, got)
@@ -214,6 +215,8 @@ def after_restore(
                 problems.append(f"{path!r} should be {want} but is {then} (was {now})")
         elif path.startswith(b"nested") and then in (now, want):
             pass
+        elif want is not None and now is not None and then is None:
+            problems.append(f"{path!r} was there, though not seen, but went {now} -> {then}")
         elif now is not None and have.is_ignored(path) and then != now:
             problems.append(f"{path!r} is ignored, and not the checkpoint's, but went {now} -> {then}")
         elif want is None and now is not None and then is not None and not now.is_dir and saved.rules == have.rules:

@@ -64,7 +64,8 @@ class Picture:
         if path in self.ignored or path.startswith((b".git/", b"nested/")):
             return True
         parts = path.split(b"/")
-        return any(self._is_ignored_folder(b"/".join(parts[: count + 1])) for count in range(len(parts)))
+        above = [b"/".join(parts[: count + 1]) for count in range(len(parts))]
+        return any(one in self.ignored or self._is_ignored_folder(one) for one in above)
 
     def _is_ignored_folder(self, path: bytes) -> bool:
         if path not in self.tree or not self.tree[path].is_dir:
@@ -83,7 +84,8 @@ def take(root: bytes, env: Mapping[str, str], blank: str) -> Picture:
     if not has_git:
         quiet.update(GIT_DIR=blank, GIT_WORK_TREE=os.fsdecode(root))
     listed = _git(root, quiet, "ls-files", "-o", "-i", "--exclude-standard", "-z")
-    ignored = frozenset(listed.split(b"\0")[:-1])
+    folders = _git(root, quiet, "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z").split(b"\0")[:-1]
+    ignored = frozenset(listed.split(b"\0")[:-1]) | {path[:-1] for path in folders if path.endswith(b"/")}
     rules = {path: node.oid for path, node in tree.items() if path.rpartition(b"/")[2] == b".gitignore"}
     if not has_git:
         return Picture(tree, ignored, tuple(sorted(rules.items())))

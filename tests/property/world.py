@@ -159,7 +159,7 @@ class World:
             self.keep(done.id, seen, state=kind_state, chosen=held.only)
         else:
             assert not held.only or set(chosen) == set(held.only), f"{done.id} puts back {held.only}, not {chosen}"
-            self.keep(done.id, seen, state=state and not chosen, chosen=chosen)
+            self.keep(done.id, seen, state=kind_state, chosen=chosen)
         self.asked = done.id
 
     def step(self, session: Session, state: bool, named: tuple[bytes, ...], changes: Sequence[Change]) -> None:

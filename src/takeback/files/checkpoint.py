@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from takeback.errors import Damaged, DiskFull, GitFailed
 from takeback.files import gitstate, leftovers, names
+from takeback.files import rules as rule_files
 from takeback.files.anchor import anchor
 from takeback.files.cursor import Cursor
 from takeback.files.gitstate import GitSaved
-from takeback.files.listing import split_ignored
+from takeback.files.listing import list_ignored, roots_of
 from takeback.files.objects import Objects
 from takeback.files.record import REF, Recorder
 from takeback.files.tree import decode_tree
@@ -156,13 +157,14 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
         looked = [path for path in paths if not path.startswith(b".git/")]
         scanned = w.scanner.known(cursor, {*looked, *saved.newly_tracked})
     else:
-        ignored = w.scanner.listing.start_ignored() if state and cursor.tree else None
+        ignored = w.scanner.listing.start_ignored() if cursor.tree else None
         scanned = w.scanner.scan(cursor, rules, saved.newly_tracked)
+        listed = [] if ignored is None else list_ignored(ignored)
+        if ignored is None or scanned.dropped:
+            listed = list_ignored(w.scanner.listing.start_ignored())
+        cursor.unseen_rules = rule_files.read(w.place.root, listed, cursor.nested, w.excludes())
         if state:
-            roots = set() if ignored is None else split_ignored(ignored)
-            if ignored is None or scanned.dropped:
-                roots = w.scanner.listing.ignored_roots()
-            walked = w.walker.walk(cursor.state, roots, cursor.nested, w.git_parts(), times=asked.own)
+            walked = w.walker.walk(cursor.state, roots_of(listed), cursor.nested, w.git_parts(), times=asked.own)
             cursor.state, cursor.state_skipped = walked.tree, walked.not_covered
         if asked.own or (state and walked.changed):
             scanned = w.scanner.with_times(cursor, scanned)
@@ -178,7 +180,7 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
         index=saved.index,
         refs=saved.refs,
         unfinished=saved.unfinished,
-        info=w.objects.write("blob", _info(not_covered, kind, w)),
+        info=w.objects.write("blob", _info(not_covered, kind, w, cursor.unseen_rules)),
     )
     gitstate.restore_link_times(cursor)
     draft = Checkpoint(
@@ -238,6 +240,8 @@ def _same(objects: Objects, last: Checkpoint, parts: Parts, draft: Checkpoint) -
         return last.kind is Kind.STATE and have == parts
     if last.kind is Kind.STATE:
         return False  # its ignored files are of then, and nobody looked whether they still are
+    if read_rules(objects, have) != read_rules(objects, parts):
+        return False
     return (have.files, have.index, have.refs, have.unfinished) == (
         parts.files,
         parts.index,
@@ -246,8 +250,8 @@ def _same(objects: Objects, last: Checkpoint, parts: Parts, draft: Checkpoint) -
     )
 
 
-def _info(not_covered: list[NotCovered], kind: Kind, w: Workspace) -> bytes:
-    data = {
+def _info(not_covered: list[NotCovered], kind: Kind, w: Workspace, unseen: rule_files.Rules) -> bytes:
+    data: dict[str, object] = {
         "format": 1,
         "kind": str(kind),
         "git": w.has_git,
@@ -261,6 +265,8 @@ def _info(not_covered: list[NotCovered], kind: Kind, w: Workspace) -> bytes:
             for item in not_covered
         ],
     }
+    if kind is Kind.FILES and unseen:  # with state all is held that the rules ignore
+        data["rules"] = rule_files.to_json(unseen)
     return json.dumps(data, indent=1, sort_keys=True).encode()
 
 
@@ -296,3 +302,10 @@ def read_not_covered(objects: Objects, parts: Parts) -> list[NotCovered]:
     return [
         NotCovered(item["raw"].encode("latin-1"), item["why"], item["rebuild"]) for item in data.get("not_covered", [])
     ]
+
+
+def read_rules(objects: Objects, parts: Parts) -> rule_files.Rules:
+    """Return the ignore rules of a checkpoint without state that are not in its files."""
+    if parts.info is None:
+        return {}
+    return rule_files.from_json(json.loads(objects.read(parts.info, "blob")).get("rules", {}))

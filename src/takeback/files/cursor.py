@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from takeback.files import rules as rule_files
 from takeback.files.databases import Copy
 from takeback.files.reader import Seen, Stamp
 from takeback.files.sqlite_copy import Signature
@@ -31,6 +32,7 @@ class Cursor:
     nested: set[bytes] = field(default_factory=set)
     skipped: dict[bytes, str] = field(default_factory=dict)
     rules: str = ""
+    unseen_rules: rule_files.Rules = field(default_factory=dict)
     files: int = 0
     state: str | None = None
     state_skipped: list[NotCovered] = field(default_factory=list)
@@ -61,6 +63,7 @@ class Cursor:
             "nested": [_text(name) for name in self.nested],
             "skipped": {_text(name): why for name, why in self.skipped.items()},
             "rules": self.rules,
+            "unseen_rules": rule_files.to_json(self.unseen_rules),
             "files": self.files,
             "state": self.state,
             "state_skipped": [[_text(item.path), item.why, item.rebuild] for item in self.state_skipped],
@@ -93,6 +96,7 @@ def load(path: Path) -> Cursor:
             nested={_bytes(name) for name in data["nested"]},
             skipped={_bytes(name): why for name, why in data["skipped"].items()},
             rules=data["rules"],
+            unseen_rules=rule_files.from_json(data["unseen_rules"]),
             files=data["files"],
             state=data["state"],
             state_skipped=[NotCovered(_bytes(name), why, make) for name, why, make in data["state_skipped"]],

@@ -174,13 +174,23 @@ def _entries(root: bytes, at: bytes) -> list[tuple[bytes, bool]]:
 
 
 def split_ignored(child: Child) -> set[bytes]:
-    """Return the answer of `start_ignored`, each path once: not also what is below a directory of the answer.
+    """Return the answer of `start_ignored`, each path once: not also what is below a directory of the answer."""
+    return roots_of(list_ignored(child))
+
+
+def list_ignored(child: Child) -> list[bytes]:
+    """Return the answer of `start_ignored` as git gives it, directories with a `/` at the end."""
+    return _ignored(child, slash=True)
+
+
+def roots_of(ignored: Iterable[bytes]) -> set[bytes]:
+    """Return the answer of `list_ignored` without what is below a directory of it.
 
     Of a directory whose own .gitignore ignores all that is in it, such as a `.venv`, git names both.
     """
     result: set[bytes] = set()
     above: bytes | None = None
-    for name in sorted(_ignored(child, slash=True)):
+    for name in sorted(ignored):
         if above is not None and name.startswith(above):
             continue
         if name.endswith(b"/"):

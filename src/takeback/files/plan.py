@@ -19,6 +19,7 @@ from takeback.files.checkpoint import Parts
 from takeback.files.gitrestore import GitPlan
 from takeback.files.listing import Listing, split_ignored
 from takeback.files.objects import Objects
+from takeback.files.rules import EXCLUDES
 from takeback.files.tree import TreeEditor
 from takeback.files.workspace import Workspace
 from takeback.host.process import Child
@@ -91,6 +92,7 @@ class Snapshot:
         self.checkpoint = checkpoint
         self.parts: Parts = parts or checkpoints.read_parts(workspace.objects, checkpoint)
         self.not_covered = checkpoints.read_not_covered(workspace.objects, self.parts)
+        self.rules = checkpoints.read_rules(workspace.objects, self.parts)
         self._w = workspace
         self._files = TreeEditor(workspace.objects, self.parts.files)
         # No tree is an empty one: there was nothing that git ignores.
@@ -130,7 +132,7 @@ class Snapshot:
         return result
 
     def _ignored(self, paths: list[bytes], folders: list[bytes]) -> set[bytes]:
-        """Ask git, with the checkpoint's own .gitignore files laid out in a folder that has else only `folders`."""
+        """Ask git, with the checkpoint's own rules laid out in a folder that has else only `folders`."""
         if not paths:
             return set()
         with tempfile.TemporaryDirectory(prefix="ignore-", dir=self._w.dir.path) as text:
@@ -141,10 +143,15 @@ class Snapshot:
             for directory in sorted(above):
                 inner = directory + b"/.gitignore" if directory else b".gitignore"
                 entry = self._files.get(inner)
+                lines = self.rules[inner].text if inner in self.rules else b""
                 if entry is not None and stat.S_ISREG(entry.mode):
+                    lines = self._w.objects.read(entry.oid, "blob")
+                if not directory and EXCLUDES in self.rules:  # weaker than the root's own rules
+                    lines = self.rules[EXCLUDES].text + lines
+                if lines:
                     os.makedirs(os.path.join(folder, directory), exist_ok=True)
                     with open(os.path.join(folder, inner), "wb") as file:
-                        file.write(self._w.objects.read(entry.oid, "blob"))
+                        file.write(lines)
             for path in folders:  # a rule such as `build/` is for folders only
                 os.makedirs(os.path.join(folder, path), exist_ok=True)
             git = self._w.store.view(work_tree=folder, index=os.path.join(folder, b".no-index"))

@@ -206,10 +206,12 @@ class _Maker:
         """Add the way from `start` to `end`, the two sides of one step."""
         pairs, state = plans.between(self._w, start, end)
         self._plan.touches_state |= state
+        known = self._complete_rules(pairs, start, end)
         unknown = end.unknown({path: was for path, (was, _) in pairs.items() if was is not None})
         # Of what the step may only not have seen, that is written which nothing stands in the place of.
         hidden = start.unknown({path: want for path, (_, want) in pairs.items() if want is not None})
         unknown |= {path for path in hidden if self._w.reader.look(path) is not None}
+        unknown -= known
         for item in end.not_covered:
             if item not in self._plan.not_covered:
                 self._plan.not_covered.append(item)
@@ -246,6 +248,24 @@ class _Maker:
                 self._plan.notes.append(
                     "changed files get the present time: ignored build outputs newer than this step stay"
                 )
+
+    def _complete_rules(self, pairs: plans.Pairs, start: Snapshot, end: Snapshot) -> set[bytes]:
+        """Fill in the side of rules files that ignored themselves there: a checkpoint has at least their text."""
+        known: set[bytes] = set()
+        for path, (was, want) in pairs.items():
+            if was is None and want is not None and path in start.rules and not want.is_dir:
+                now = self._current(path)
+                if now is None or not stat.S_ISREG(now.mode):
+                    continue
+                if self._w.objects.read(now.oid, "blob") == start.rules[path].text:
+                    pairs[path] = (now, want)
+                    known.add(path)
+            elif want is None and was is not None and path in end.rules and stat.S_ISREG(was.mode):
+                rule = end.rules[path]
+                oid = self._w.objects.write("blob", rule.text)
+                pairs[path] = (was, was._replace(mode=rule.mode, mtime_ns=rule.mtime_ns, oid=oid))
+                known.add(path)
+        return known
 
     def _current(self, path: bytes) -> Entry | None:
         return self._wants[path] if path in self._wants else self._now.get(path)

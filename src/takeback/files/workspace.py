@@ -212,6 +212,13 @@ class Workspace:
                 parts.append("-")
         return ",".join(parts)
 
+    def excludes(self) -> bytes:
+        """Return the lines of the excludes files outside the worktree, the strongest last."""
+        default = os.path.join(self._home, b".config/git/ignore")
+        common = self.place.common_dir
+        own = _read(os.path.join(common, b"info", b"exclude")) if common else b""
+        return _read(self.ignores.excludes or default) + b"\n" + own
+
     def _stamp(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self.dir.cursor)
