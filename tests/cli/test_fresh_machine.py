@@ -50,12 +50,15 @@ class Machine:
 
     def run(self, script: str, *, user: str = "root") -> subprocess.CompletedProcess[str]:
         """Run shell source there; its mounts live in their own namespace and are gone at the end."""
-        mounts = [f"mount -t proc proc {self.root}/proc", f"mount --rbind /dev {self.root}/dev"]
+        mounts = [f"mount --bind {self.root} {self.root}", f"mount -t proc proc {self.root}/proc"]
+        mounts += [f"mount --rbind /{name} {self.root}/{name}" for name in ("dev", "sys")]
         for path in self.shared:
             mounts += [f"mkdir -p {self.root}{path}", f"mount --bind {path} {self.root}{path}"]
         settings = " ".join(f"{name}='{value}'" for name, value in self.pip.items())
         path = "/usr/sbin:/usr/bin:/sbin:/bin"
-        call = f'chroot --userspec={user}:{user} {self.root} env -i PATH={path} HOME= {settings} bash -c "$SCRIPT"'
+        # A root of its own, not only a chroot: in one of those the kernel allows no user namespaces.
+        mounts += [f"cd {self.root}", "pivot_root . .", "umount -l ."]
+        call = f'chroot --userspec={user}:{user} . env -i PATH={path} HOME= {settings} bash -c "$SCRIPT"'
         return subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "bash", "-ec", "\n".join([*mounts, f"exec {call}"])],
             env={"PATH": os.environ["PATH"], "SCRIPT": script},

@@ -67,6 +67,9 @@ def reached(real: str, context: Context, *, deletes: bool = False) -> list[Effec
     return [_effect("reaches for what holds agents back", real)] if held else []
 
 
+_WILD = pattern(r"\[[^\]]*\]|[*?]")
+
+
 def _globbed(real: str, data: list[str], deletes: bool) -> bool:
     """Whether a path with wildcards may turn out to be one of those, or (deleted) a folder above."""
     parts = real.strip("/").split("/")
@@ -81,9 +84,15 @@ def _globbed(real: str, data: list[str], deletes: bool) -> bool:
 
 def _matches(globs: Sequence[str], names: Sequence[str]) -> bool:
     return len(globs) == len(names) and all(
-        glob == name or (glob[:1] == name[:1] and fnmatchcase(name, glob))
+        glob == name or (_names(glob, name) and fnmatchcase(name, glob))
         for glob, name in zip(globs, names, strict=True)
     )
+
+
+def _names(glob: str, name: str) -> bool:
+    """Whether a glob spells something of a name: `.[!.]*` means all there is that is hidden, and names none of it."""
+    first = 2 if name.startswith(".") else 1
+    return glob[:first] == name[:first] or (glob[:1] == name[:1] and len(_WILD.sub("", glob)) > first + 1)
 
 
 def unknown(path: str) -> list[Effect]:

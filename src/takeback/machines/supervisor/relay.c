@@ -108,7 +108,7 @@ static void listen_on(uint64_t port) {
 }
 
 void relay_accept(void) {
-    for (int count = 0; count < ACCEPT_AT_ONCE && relay_listener >= 0; count++) {
+    for (int count = 0; count < (int)ACCEPT_AT_ONCE && relay_listener >= 0; count++) {
         int fd = accept4(relay_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
