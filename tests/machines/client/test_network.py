@@ -99,7 +99,7 @@ async def test_what_is_no_rule_makes_no_sandbox(face: Face) -> None:
 
 async def test_off_cuts_an_open_connection_at_once(face: Face, server: Server) -> None:
     async with await face.create(network={"connect": [server.address]}) as box:
-        process = await box.spawn(f"curl -sS --noproxy '' http://{server.address}/slow; echo ended $?")
+        process = await box.spawn(f"curl -sSN --noproxy '' http://{server.address}/slow; echo ended $?")
         while "hello" not in await output(process):  # what the server sent first has come
             pass
         await box.network.off()
@@ -216,6 +216,7 @@ async def asked(process: Any) -> str:
     raise AssertionError("it waits for an answer that never comes")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("disk", ["layers", pytest.param("memory", marks=pytest.mark.long)])
 async def test_what_was_open_is_reset_at_once_by_a_restore_in_place_and_in_what_is_started_from_a_snapshot(
     one: Face, server: Server, disk: str

@@ -143,6 +143,7 @@ def test_a_copy_of_a_running_machine_has_its_newest_state(box: Sandbox) -> None:
         copy.delete()
 
 
+@pytest.mark.long
 @often(6, 100)
 def test_lives_one_after_another_leave_nothing(world: World, times: int) -> None:
     with Sandbox.create(client=world.client) as stays:

@@ -339,6 +339,7 @@ def test_a_keeper_killed_while_a_copy_takes_the_place_leaves_one_of_the_two(
     copy.delete()
 
 
+@pytest.mark.long
 def test_the_program_may_be_killed_together_with_the_keeper(box: Sandbox, world: World) -> None:
     copy = box.fork(lease=4)
     assert isinstance(copy, Sandbox)

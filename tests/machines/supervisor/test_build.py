@@ -48,6 +48,7 @@ def _make(root: str) -> str:
     return str(build.supervisor_binary(MachinesDir(Path(root))))
 
 
+@pytest.mark.long
 def test_two_at_once_both_find_it_whole(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         first, second = pool.map(_make, [str(tmp_path)] * 2)

@@ -181,6 +181,7 @@ def test_remove_says_whether_it_was_there_and_never_follows(op: Operations, tmp_
     assert op("remove", outside, 0) == b"1"
 
 
+@pytest.mark.long
 def test_a_deep_tree_can_be_listed_packed_and_removed(op: Operations, tmp_path: Path) -> None:
     top = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1500):
