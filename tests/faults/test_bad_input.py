@@ -38,7 +38,10 @@ def test_an_unknown_id_is_named_with_the_nearest(repo: Project, args: tuple[str,
     assert before.changes() == []
 
 
-@pytest.mark.parametrize("id", [*NO_IDS, "--"])
+@pytest.mark.parametrize(
+    "id",
+    [*(one if at % 3 == 0 else pytest.param(one, marks=pytest.mark.long) for at, one in enumerate(NO_IDS)), "--"],
+)
 def test_what_is_no_id_is_refused(repo: Project, id: str) -> None:
     repo.checkpoint()
     repo.write("src/app.py", "changed\n")
@@ -160,7 +163,7 @@ def test_a_git_that_is_too_old_is_said_and_nothing_is_changed(repo: Project, ans
         ("\udcff\n", ("UTF-8",)),
     ],
 )
-@pytest.mark.parametrize("where", ["user", "project"])
+@pytest.mark.parametrize("where", [pytest.param("user", marks=pytest.mark.long), "project"])
 def test_a_wrong_setting_is_named_by_file_and_line(repo: Project, where: str, text: str, said: tuple[str, ...]) -> None:
     path = repo.home.settings if where == "user" else Path(repo.root) / ".takeback.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
