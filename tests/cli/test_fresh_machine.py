@@ -70,7 +70,7 @@ class Machine:
 
 
 def pip_settings(root: Path) -> tuple[dict[str, str], list[str]]:
-    """Return this machine's pip settings as variables for `root`, and the directories that they name.
+    """Return this machine's settings of pip and npm as variables for `root`, and the directories that they name.
 
     Files they name are copied: installing ca-certificates there would write over a bundle at the usual place.
     """
@@ -92,6 +92,17 @@ def pip_settings(root: Path) -> tuple[dict[str, str], list[str]]:
                 word = f"/srv/pip/{copy.name}"
             words.append(word)
         variables["PIP_" + name.rpartition(".")[2].upper().replace("-", "_")] = " ".join(words)
+    for name in ("cafile", "registry"):
+        done = subprocess.run(["npm", "config", "get", name], capture_output=True, text=True, check=False)
+        value = done.stdout.strip()
+        if done.returncode == 0 and value not in ("", "null", "undefined"):
+            if os.path.isfile(value):
+                copy = root / "srv" / "pip" / Path(value).name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(value, copy)
+                value = f"/srv/pip/{copy.name}"
+                variables["NODE_EXTRA_CA_CERTS"] = value
+            variables[f"npm_config_{name}"] = value
     return variables, shared
 
 

@@ -171,7 +171,15 @@ def registry(layout: Layout, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 PROGRAMS = ("bash", "cat", "id", "ls", "stat", "pwd", "env", "mkdir", "touch", "readlink", "sleep", "rm", "chown")
-LIBRARIES = ("libc.so.6", "libtinfo.so.6", "libselinux.so.1", "libpcre2-8.so.0", "libacl.so.1", "libattr.so.1")
+LIBRARIES = (
+    "libc.so.6",
+    "libtinfo.so.6",
+    "libselinux.so.1",
+    "libpcre2-8.so.0",
+    "libacl.so.1",
+    "libattr.so.1",
+    "libcap.so.2",
+)
 
 
 def system(rootfs: Path) -> bytes:
