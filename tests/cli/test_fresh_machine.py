@@ -126,6 +126,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     for name in ("resolv.conf", "hosts"):
         if os.path.exists(f"/etc/{name}"):
             shutil.copy(f"/etc/{name}", root / "etc" / name)
+    own = Path("/usr/local/share/ca-certificates")  # authorities of this machine's network: installed with the others
+    if own.is_dir():
+        shutil.copytree(own, root / own.relative_to("/"), dirs_exist_ok=True)
     copy_sources(root / "srv" / "takeback")
     made = Machine(root, *pip_settings(root))
     yield made
