@@ -12,7 +12,7 @@ from takeback import model
 from takeback.cli.carry_out import carry_out
 from takeback.cli.output import Face
 from takeback.errors import TakebackError, TooManyDeletes
-from tests.cli.test_jsonable import restore_result
+from tests.cli.test_documents import restore_result
 
 Calls = list[dict[str, bool]]
 CONFLICT = (model.NotCovered(b"a.txt", "changed since"),)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from takeback import model
 from takeback.cli import draw
 from takeback.cli.draw import SHOWN
-from tests.cli.test_jsonable import restore_result
+from tests.cli.test_documents import restore_result
 
 
 def preview(**more: object) -> str:

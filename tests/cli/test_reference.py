@@ -10,11 +10,11 @@ import click
 import pytest
 from click.core import ParameterSource
 
-from takeback import model
-from takeback.cli import chain, jsonable, sandbox
+from takeback import documents, model
+from takeback.cli import chain, sandbox
 from takeback.cli import task as tasks
 from takeback.cli.main import COMMANDS, commands
-from tests.cli.test_jsonable import restore_result
+from tests.cli.test_documents import restore_result
 
 _SAID = ParameterSource.COMMANDLINE
 WITHOUT_JSON = {"chain", "mcp", "task", "sandbox", "sandbox shell"}
@@ -92,7 +92,7 @@ def test_the_page_of_shapes_names_the_command(name: str) -> None:
 
 def test_the_page_of_shapes_names_every_field() -> None:
     checkpoint = model.CheckpointResult("c1", model.Kind.STATE, "", "", True, 0, (), 0)
-    fields = {*jsonable.checkpoint(checkpoint), *jsonable.restore(restore_result())}
+    fields = {*documents.checkpoint(checkpoint), *documents.restore(restore_result())}
     for cls in (model.Event, model.Change, model.Action, model.NotCovered, model.Finding, model.GcResult, model.Usage):
         fields |= set(cls.__dataclass_fields__)
     for cls in (model.Status, model.StepResult):

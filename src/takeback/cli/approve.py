@@ -6,7 +6,8 @@ import time
 
 import click
 
-from takeback.cli import holds, jsonable, options
+from takeback import documents
+from takeback.cli import holds, options
 from takeback.cli.output import Face
 
 _STDOUT, _STDERR = 1, 2
@@ -40,7 +41,7 @@ def command(face: Face, id: str, token: str | None) -> int:
             for line in holds.lines(one, time.time_ns()):
                 face.note(line)
         done = holding.approve(project, id, person=person, stdout_fd=_STDERR if face.json else _STDOUT)
-    face.answer(jsonable.redacted_document(ran=done.ran, **holds.document(done.hold)))
+    face.answer(documents.redacted_document(ran=done.ran, **holds.document(done.hold)))
     if not done.ran:
         face.say(f"{id}: approved; the agent may do it once")
         return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.task import common
 
@@ -26,7 +27,7 @@ def command(face: Face, id: str) -> int:
 
     with options.opened(face) as project:
         task = tools(project).tasks.get(id)
-    face.answer(jsonable.document(id=task.id, attempts=[common.attempt(one) for one in task.attempts]))
+    face.answer(documents.document(id=task.id, attempts=[common.attempt(one) for one in task.attempts]))
     for one in task.attempts:
         face.data(common.attempt_line(one))
         if one.reason:

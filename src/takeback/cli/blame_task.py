@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.task import common
 from takeback.cli.values import timeout as as_timeout
@@ -33,7 +34,7 @@ def command(face: Face, verify: str, verify_timeout: float | None) -> int:
     with options.opened(face) as project:
         found = blame_task(project, verify, verify_timeout, common.saying(face))
     face.answer(
-        jsonable.document(
+        documents.document(
             task=found.task or None, commit=found.commit, revert=found.revert or None, subject=found.subject,
             branch=found.branch, tests=[{"commit": commit, "exit": code} for commit, code in found.tests],
         )

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import click
 
-from takeback import model
-from takeback.cli import draw, jsonable
+from takeback import documents, model
+from takeback.cli import draw
 from takeback.cli.output import Face
 from takeback.errors import TooManyDeletes
 
@@ -39,7 +39,7 @@ def carry_out(face: Face, call: Call, *, doing: str, dry_run: bool, yes: bool) -
                 raise
             result = call(dry_run=False, yes=True)
     _say(face, draw.outcome(result))
-    face.answer(jsonable.restore(result))
+    face.answer(documents.restore(result))
     return 1 if result.conflicts else 0
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face
 from takeback.cli.values import format_span
 
@@ -40,5 +41,5 @@ def command(face: Face, message: str, task: str | None, session: str | None, no_
     for line in draw.not_covered(result.not_covered, verbose=face.verbose):
         face.say(line)
     face.say(f"Come back to it with: takeback restore {result.id}")
-    face.answer(jsonable.checkpoint(result))
+    face.answer(documents.checkpoint(result))
     return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import holds, jsonable, options
+from takeback import documents
+from takeback.cli import holds, options
 from takeback.cli.output import Face
 
 
@@ -33,6 +34,6 @@ def command(face: Face, id: str, because: str, token: str | None) -> int:
         one = holding.get(project, id)
         require_person(token, hold=one if token is not None else None)
         denied = holding.deny(project, id, because)
-    face.answer(jsonable.redacted_document(**holds.document(denied)))
+    face.answer(documents.redacted_document(**holds.document(denied)))
     face.say(f"{id}: denied")
     return 0

@@ -6,7 +6,8 @@ import re
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face
 
 _ID = re.compile(r"[a-z]\d+")
@@ -34,7 +35,7 @@ def command(face: Face, words: tuple[str, ...], stat: bool) -> int:
     with options.opened(face) as project:
         text = not stat and not face.json
         changes, unified = project.diff(first, second, paths, text=text)
-    face.answer(jsonable.document(a=first, b=second, changes=changes))
+    face.answer(documents.document(a=first, b=second, changes=changes))
     if face.json:
         return 0
     if text:

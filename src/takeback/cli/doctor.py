@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from takeback import model
-from takeback.cli import jsonable, options
+from takeback import documents, model
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.errors import TakebackError
 
@@ -47,6 +47,6 @@ def command(face: Face, fix: bool, rebuild: bool) -> int:
         *findings, *trusting.findings(face.project), *setup.doctor(root, fix=fix), *machines.findings(),
     ]  # fmt: skip
     well = all(finding.ok for finding in findings)
-    face.answer(jsonable.document(ok=well, findings=findings))
+    face.answer(documents.document(ok=well, findings=findings))
     options.tell(face, findings)
     return 0 if well else 1

@@ -1,6 +1,6 @@
 """Typed results as lines for people.
 
-Does not cover: JSON (see `jsonable`), colours of errors (see `output`). Functions here return lines and print nothing.
+Does not cover: JSON (see `documents`), colours of errors (see `output`). Functions here return lines and print nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import dataclasses
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.values import format_size
 from takeback.errors import HomeDirectory, NoProject
@@ -35,9 +36,9 @@ def command(face: Face) -> int:
     except (NoProject, HomeDirectory):
         if machines is None:
             raise
-        face.answer(jsonable.document(machines=machines))
+        face.answer(documents.document(machines=machines))
     else:
-        face.answer(jsonable.document(**dataclasses.asdict(usage), machines=machines))
+        face.answer(documents.document(**dataclasses.asdict(usage), machines=machines))
         _project(face, usage)
     if machines is not None:
         for name in ("total", "images", "snapshots"):

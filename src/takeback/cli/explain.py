@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, shown
 from takeback.errors import UsageError
 
@@ -50,7 +51,7 @@ def command(face: Face, words: tuple[str, ...], tool_call: str | None) -> int:
         verdict = guard.classify(words[0], context, library)
     else:
         verdict = guard.classify_argv(words, context, library)
-    face.answer(jsonable.redacted_document(**verdict.as_dict()))
+    face.answer(documents.redacted_document(**verdict.as_dict()))
     if not face.json:
         for line in explain.lines(verdict):
             face.data(shown(line))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face
 from takeback.cli.values import duration, format_size, size
 
@@ -37,7 +38,7 @@ def command(
                 options.agreed_to(f"{what} This cannot be taken back.")
         result = project.gc(keep=keep, older_than_s=older_than, max_bytes=max_size, dry_run=dry_run)
     face.answer(
-        jsonable.document(
+        documents.document(
             dry_run=result.dry_run,
             removed=result.removed,
             kept=result.kept,

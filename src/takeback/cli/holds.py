@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable, shown
 from takeback.cli.values import format_age, format_span
 
@@ -33,7 +34,7 @@ def command(face: Face, all_: bool) -> int:
 
     with options.opened(face) as project:
         found = holding.list(project, all=all_)
-    face.answer(jsonable.redacted_document(holds=[document(one) for one in found]))
+    face.answer(documents.redacted_document(holds=[document(one) for one in found]))
     if face.json:
         return 0
     if not found:
@@ -56,7 +57,7 @@ def document(one: Hold) -> dict[str, Any]:
         "class": one.cls,
         "state": one.state.value,
         "why": one.why,
-        "created": jsonable.utc(one.created_ns),
+        "created": documents.utc(one.created_ns),
         "now": holding.in_words(one),
         "reason": one.reason,
         "cwd": one.request.cwd,
@@ -65,7 +66,7 @@ def document(one: Hold) -> dict[str, Any]:
         "agent": one.request.agent,
         "undone_by": one.undone_by,
         "payload": sorted(one.payload),
-        "expires": jsonable.utc(one.expires_ns),
+        "expires": documents.utc(one.expires_ns),
         "notified": one.notified,
         "step": one.step or None,
         "exit": one.exit,

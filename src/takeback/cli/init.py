@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face, printable
 from takeback.errors import HomeDirectory, NoProject
 
@@ -54,7 +55,7 @@ def command(face: Face, agent: str | None, user: bool) -> int:
             made = project.checkpoint(state=True)
     undo = f"takeback uninstall --keep-checkpoints{' --user' if user else ''}"
     face.answer(
-        jsonable.document(
+        documents.document(
             installed=[shown(one) for one in done], checkpoint=made.id if made is not None else None, undo_with=undo
         )
     )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from takeback import model
-from takeback.cli import draw, jsonable, options
+from takeback import documents, model
+from takeback.cli import draw, options
 from takeback.cli.output import Face, is_terminal, printable
 from takeback.cli.values import format_age
 
@@ -35,7 +35,7 @@ def command(face: Face, limit: int | None, session: str | None, task: str | None
     with options.opened(face) as project:
         shown_whole = face.json or face.verbose
         events = project.log(limit=limit if shown_whole else None, session=session, task=task)
-    face.answer(jsonable.document(events=events))
+    face.answer(documents.document(events=events))
     if face.json:
         return 0
     if not shown_whole:  # checkpoints taken for a step or a restore are shown with -v

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from takeback.cli import jsonable
+from takeback import documents
 from takeback.errors import TakebackError
 from takeback.redact import redacted
 
@@ -105,7 +105,7 @@ def show_error(kind: str, message: str, hint: str, *, as_json: bool) -> None:
     """Write an error where the caller looks for it: JSON on stdout, or `Error:` and `Hint:` on stderr."""
     message, hint = redacted(message), redacted(hint)
     if as_json:
-        emit(jsonable.error(kind, message, hint))
+        emit(documents.error(kind, message, hint))
         return
     to_stderr(click.style("Error:", fg="red", bold=True) + " " + _lines(message))
     if hint:
@@ -115,7 +115,7 @@ def show_error(kind: str, message: str, hint: str, *, as_json: bool) -> None:
 def show_known_error(error: TakebackError, face: Face) -> None:
     """Write a known error; every conflicting path is named, and the cause too with `--verbose`."""
     if face.json:
-        emit(jsonable.known_error(error))
+        emit(documents.known_error(error))
         return
     show_error(error.kind, str(error), error.hint_text, as_json=False)
     cause = error.__cause__

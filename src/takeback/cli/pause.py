@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.values import duration as as_duration
 from takeback.cli.values import format_span
@@ -28,7 +29,7 @@ def command(face: Face, duration: float | None) -> int:
     """
     with options.opened(face) as project:
         project.pause(duration)
-    face.answer(jsonable.document(paused=True, seconds=duration, undo_with="takeback resume"))
+    face.answer(documents.document(paused=True, seconds=duration, undo_with="takeback resume"))
     face.say("paused " + (f"for {format_span(duration)}" if duration is not None else "until resumed"))
     face.say("Take this back with: takeback resume")
     return 0

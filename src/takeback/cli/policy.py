@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.trust import lines
 
@@ -38,7 +39,7 @@ def command(face: Face) -> int:
     problems = [*found.user.problems, *found.project.problems]
     acts = [dict(zip(("name", "act", "from"), (name, *of_class(policy, name)), strict=True)) for name in DEFAULTS]
     said = [row for level in policy.levels for row in _rows(level)]
-    document = jsonable.document(
+    document = documents.document(
         root=found.root,
         trusted=found.trusted and not problems,
         acts=acts,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 
 
@@ -22,7 +23,7 @@ def command(face: Face) -> int:
     """End a pause: checkpoints are made again from now on."""
     with options.opened(face) as project:
         project.resume()
-    face.answer(jsonable.document(paused=False, undo_with="takeback pause"))
+    face.answer(documents.document(paused=False, undo_with="takeback pause"))
     face.say("checkpoints are made again")
     face.say("Take this back with: takeback pause")
     return 0

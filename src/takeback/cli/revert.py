@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.task import common
 
@@ -44,7 +45,7 @@ def command(face: Face, id: str, with_dependants: bool, verify: tuple[str, ...],
         )
     document = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
     document["reverts"] = [{"task": task, "commit": commit} for task, commit in result.reverts]
-    face.answer(jsonable.document(**document, applied=result.outcome == "reverted", dry_run=dry_run))
+    face.answer(documents.document(**document, applied=result.outcome == "reverted", dry_run=dry_run))
     for line in lines(result):
         face.say(line)
     return 0 if result.outcome in ("reverted", "would-revert") else 1

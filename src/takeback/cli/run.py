@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face, printable
 from takeback.cli.values import format_span
 from takeback.cli.values import timeout as as_timeout
@@ -71,7 +72,7 @@ def command(
             ask=_ask if face.at_terminal and _is_person() else None,
             stdout_fd=_STDERR if face.json else _STDOUT,
         )
-    face.answer(jsonable.step(result))
+    face.answer(documents.step(result))
     if not face.json:
         _say(face, result)
     return result.exit

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, is_terminal, printable
 from takeback.cli.values import format_size
 from takeback.errors import ToolMissing
@@ -49,7 +50,7 @@ def command(face: Face, image: str, no_image: bool, mirror: str, check: bool, ye
     if check:
         findings = setup.findings(wanted)
         well = all(finding.ok for finding in findings)
-        face.answer(jsonable.document(ok=well, findings=findings))
+        face.answer(documents.document(ok=well, findings=findings))
         options.tell(face, findings)
         return 0 if well else 1
     steps = _Steps(face)
@@ -71,7 +72,7 @@ def command(face: Face, image: str, no_image: bool, mirror: str, check: bool, ye
         "platform": ready.platform.name,
     }  # fmt: skip
     inside = found and {"name": found.name, "version": found.version, "rootfs": str(found.rootfs)}
-    face.answer(jsonable.document(engine=shown, image=inside, made=made))
+    face.answer(documents.document(engine=shown, image=inside, made=made))
     size = format_size(engine.path.stat().st_size)
     face.say(
         f"engine: runsc {engine.build} on {printable(str(ready.platform))}, {size}, {_ago(made, 'engine')}:"

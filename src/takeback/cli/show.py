@@ -6,7 +6,8 @@ import time
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face
 
 
@@ -30,7 +31,7 @@ def command(face: Face, id: str) -> int:
         return shown.show(face, id)
     with options.opened(face) as project:
         event, checkpoint, changes = project.show(id)
-    face.answer(jsonable.redacted_document(event=event, checkpoint=checkpoint, changes=changes))
+    face.answer(documents.redacted_document(event=event, checkpoint=checkpoint, changes=changes))
     if face.json:
         return 0
     for line in draw.event_lines(event, time.time_ns()):

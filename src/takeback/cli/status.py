@@ -6,8 +6,8 @@ import time
 
 import click
 
-from takeback import model
-from takeback.cli import draw, jsonable, options
+from takeback import documents, model
+from takeback.cli import draw, options
 from takeback.cli.output import Face, printable, shown
 from takeback.cli.values import format_age, format_size, format_span
 from takeback.errors import HomeDirectory, NoProject, TakebackError
@@ -35,7 +35,7 @@ def command(face: Face) -> int:
         if face.project is not None:
             raise
         return _unprotected(face, error)
-    face.answer(jsonable.redacted_document(**{name: getattr(status, name) for name in _FIELDS}))
+    face.answer(documents.redacted_document(**{name: getattr(status, name) for name in _FIELDS}))
     if not face.json:
         for line in lines(status, time.time_ns()):
             face.data(line)
@@ -76,7 +76,7 @@ def _hooks(hooked: tuple[model.Hooked, ...]) -> str:
 
 def _unprotected(face: Face, error: TakebackError) -> int:
     """Where there is no project, "not protected" is the answer to the question, not a failure."""
-    face.answer(jsonable.document(**{**dict.fromkeys(_FIELDS), "protected": False, "why": str(error), "steps": []}))
+    face.answer(documents.document(**{**dict.fromkeys(_FIELDS), "protected": False, "why": str(error), "steps": []}))
     face.data(_headline(False, str(error)))
     if error.hint_text:
         face.note(f"Hint: {error.hint_text}")

@@ -6,7 +6,8 @@ import time
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.task import common
 from takeback.cli.values import format_age
@@ -28,7 +29,7 @@ def command(face: Face) -> int:
 
     with options.opened(face) as project:
         found = list_tasks(project)
-    face.answer(jsonable.document(tasks=[{**common.plain(task), "created_ns": task.created_ns} for task in found]))
+    face.answer(documents.document(tasks=[{**common.plain(task), "created_ns": task.created_ns} for task in found]))
     if not found:
         face.note("no task yet: `takeback task run --help` begins one")
     now = time.time_ns()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.errors import UsageError
 
@@ -74,7 +75,7 @@ def lines(loosened: Sequence[Loosened]) -> list[str]:
 
 def _answer(face: Face, root: str, digest: str, loosened: Sequence[Loosened], *, trusted: bool) -> None:
     shown = [dataclasses.asdict(one) for one in loosened]
-    document = jsonable.document(
+    document = documents.document(
         trusted=trusted, root=root, digest=digest, loosened=shown, undo_with=_FORGET if trusted else None
     )
     face.answer(document)

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.init import agent_option, shown, tell
 from takeback.cli.output import Face
 from takeback.errors import HomeDirectory, NoProject, UsageError
@@ -51,7 +52,7 @@ def command(face: Face, agent: str | None, user: bool, keep_checkpoints: bool, y
     done = setup.uninstall(agent, roots)
     forgotten = forget and forgetting.forget(face.project)
     undo = _back(done, agent, [root for root in roots if root is not None])
-    face.answer(jsonable.document(removed=[shown(one) for one in done], forgotten=forgotten, undo_with=undo))
+    face.answer(documents.document(removed=[shown(one) for one in done], forgotten=forgotten, undo_with=undo))
     tell(face, done)
     if not done:
         face.say("nothing of takeback is in the settings of agents")

@@ -6,7 +6,8 @@ import os
 
 import click
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face
 from takeback.cli.values import format_span
 
@@ -39,7 +40,7 @@ def command(face: Face, words: tuple[str, ...], session: str | None) -> int:
             session=session or os.path.basename(words[0]),
             stdout_fd=_STDERR if face.json else _STDOUT,
         )
-    face.answer(jsonable.document(**{name: getattr(result, name) for name in _FIELDS}))
+    face.answer(documents.document(**{name: getattr(result, name) for name in _FIELDS}))
     if not face.json:
         changed = f"{draw.number(result.changed, 'path')} changed"
         face.note(f"{result.id}: exit code {result.exit}, {changed} ({format_span(result.ms / 1000)})")

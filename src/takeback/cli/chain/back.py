@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.chain.show import plain
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
@@ -38,7 +39,7 @@ def command(face: Face, id: str, step: str, no_undo: bool) -> int:
     undo = chain.undo and f"takeback sandbox restore {common.short(box.info)} {chain.undo[:8]}"
     here = chain.at
     assert here is not None
-    face.answer(jsonable.document(sandbox=box.info, step=plain(here, here), undo_with=undo))
+    face.answer(documents.document(sandbox=box.info, step=plain(here, here), undo_with=undo))
     face.say(f"{printable(id)} is at {here.number} {printable(here.step)}")
     if undo and not face.json:
         face.note(f"Take this back with: {undo}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 
@@ -34,7 +35,7 @@ def command(face: Face, id: str, step: str | None, yes: bool) -> int:
     chain.drop(None if step is None else int(step) if step.isdigit() else step)
     left = {link.id for link in chain.steps}
     gone = [link for link in before if link.id not in left]
-    face.answer(jsonable.document(removed=[link.id for link in gone]))
+    face.answer(documents.document(removed=[link.id for link in gone]))
     for link in gone:
         face.say(f"forgot {link.number} {printable(link.step)}")
     return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.chain.show import plain
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
@@ -33,7 +34,7 @@ def command(face: Face, id: str, step: str, keep: int, days: int | None) -> int:
     with common.timed(face, f"saving {id}"):
         link = chain.remember(step)
     back = f"takeback chain back {common.short(box.info)} {link.number}"
-    face.answer(jsonable.document(step=plain(link, chain.at), back_with=back))
+    face.answer(documents.document(step=plain(link, chain.at), back_with=back))
     face.say(f"{link.number} {printable(link.step)}")
     if face.at_terminal:
         face.note(f"Go back to it with: {back}")

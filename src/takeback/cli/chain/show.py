@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 
@@ -31,7 +32,7 @@ def command(face: Face, id: str) -> int:
 
     chain = Chain(common.find(face, id))
     here = chain.at
-    face.answer(jsonable.document(steps=[plain(link, here) for link in chain.steps]))
+    face.answer(documents.document(steps=[plain(link, here) for link in chain.steps]))
     for line in chain.show().splitlines():
         face.data(printable(line))
     return 0

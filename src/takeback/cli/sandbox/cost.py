@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 
@@ -32,7 +33,7 @@ def command(face: Face, id: str) -> int:
     from takeback.machines.cost import dollars
 
     found = common.find(face, id).cost()
-    face.answer(jsonable.document(cost=found))
+    face.answer(documents.document(cost=found))
     for name, micros, amount, unit in _LINES:
         face.data(f"{name:<8} {dollars(found[micros]):>10}  {found[amount]:g} {unit}")
     face.data(f"{'total':<8} {dollars(found['totalMicros']):>10}")

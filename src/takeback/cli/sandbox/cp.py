@@ -6,7 +6,8 @@ import os
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 from takeback.errors import UsageError
@@ -36,12 +37,12 @@ def command(face: Face, source: str, target: str) -> int:
         if not os.path.isdir(source) and (path.endswith("/") or found.get("type") == "directory"):
             path = f"{path.rstrip('/')}/{os.path.basename(os.path.abspath(source))}"
         box.files.upload(source, path)
-        face.answer(jsonable.document(sandbox=box.id, path=path, local=os.path.abspath(source)))
+        face.answer(documents.document(sandbox=box.id, path=path, local=os.path.abspath(source)))
         face.say(f"copied to {printable(path)}")
     elif inside_source is not None:
         box = common.find(face, inside_source[0])
         box.files.download(inside_source[1], target)
-        face.answer(jsonable.document(sandbox=box.id, path=inside_source[1], local=os.path.abspath(target)))
+        face.answer(documents.document(sandbox=box.id, path=inside_source[1], local=os.path.abspath(target)))
         face.say(f"copied to {printable(target)}")
     return 0
 

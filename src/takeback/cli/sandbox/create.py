@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 from takeback.cli.values import size
@@ -88,7 +89,7 @@ def command(
         "network": rules if offline or allow or deny or connect else None,
     }
     box = Sandbox.create(client=common.client(face), **fields)
-    face.answer(jsonable.document(sandbox=box.info))
+    face.answer(documents.document(sandbox=box.info))
     face.data(box.id)
     if face.at_terminal:
         face.note(f"Use it:    takeback sandbox exec {printable(name or box.id[:8])} -- CMD...")

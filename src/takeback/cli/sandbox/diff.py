@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 from takeback.cli.values import format_size
@@ -38,7 +39,7 @@ def command(face: Face, id: str, against: str | None) -> int:
         found = common.snapshots(face).diff(state["id"], other)
     else:
         found = state.diff(other)
-    face.answer(jsonable.document(**{**found, **{kind: _exact(found[kind]) for kind in _MARKS}}))
+    face.answer(documents.document(**{**found, **{kind: _exact(found[kind]) for kind in _MARKS}}))
     lines = [(entry["path"], f"{mark}  {_size(entry):>9}") for kind, mark in _MARKS.items() for entry in found[kind]]
     for path, what in sorted(lines):
         face.data(f"{what}  {printable(os.fsencode(path))}")

@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 from takeback.cli.values import timeout as as_timeout
@@ -56,7 +57,7 @@ def command(
     data = sys.stdin.buffer.read() if stdin and sys.stdin is not None else None
     if face.json:
         result = box.exec(command, cwd=cwd, user=user, env=env, stdin=data, timeout_ms=limit)
-        face.answer(jsonable.document(**result.to_dict()))
+        face.answer(documents.document(**result.to_dict()))
         return _OUT_OF_TIME if result.timed_out else result.exit_code or 0
     code: int | None = 0
     for event in box.exec_stream(command, cwd=cwd, user=user, env=env, stdin=data, timeout_ms=limit):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 
@@ -31,7 +32,7 @@ def command(face: Face, id: str, name: str | None, count: int, labels: dict[str,
     with common.timed(face, f"copying {id}"):
         made = box.fork(count, name=name, labels=labels or None, network=network)
     copies = made if isinstance(made, list) else [made]
-    face.answer(jsonable.document(sandboxes=[copy.info for copy in copies]))
+    face.answer(documents.document(sandboxes=[copy.info for copy in copies]))
     for copy in copies:
         face.data(copy.id)
     if face.at_terminal:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 
@@ -27,7 +28,7 @@ def command(face: Face, id: str, port: int, local: int) -> int:
     box = common.find(face, id)
     with box.forward_port(port, local_port=local) as forward:
         where = f"{forward.host}:{forward.local_port}"
-        face.answer(jsonable.document(forward={"sandbox": box.id, "port": port, "address": where}))
+        face.answer(documents.document(forward={"sandbox": box.id, "port": port, "address": where}))
         face.data(where)
         if face.at_terminal:
             face.note("Ctrl-C ends it.")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, is_terminal, printable
 from takeback.cli.sandbox import common
 
@@ -31,7 +32,7 @@ def command(face: Face, everything: bool, labels: dict[str, str]) -> int:
     from takeback.sandboxes import Sandbox
 
     found = Sandbox.list(client=common.client(face), include_stopped=everything, labels=labels)
-    face.answer(jsonable.document(sandboxes=[box.info for box in found]))
+    face.answer(documents.document(sandboxes=[box.info for box in found]))
     rows = [
         (box.id, box.info["name"] or "", _state(box.info), box.info["image"] or "", box.info["createdAt"])
         for box in found

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 from takeback.cli.sandbox.ls import table
@@ -55,7 +56,7 @@ def command(
         record = box.network.set(internet=not off, allow=allow, deny=deny, connect=connect)
     else:
         record = box.network.get()
-    face.answer(jsonable.document(network=record))
+    face.answer(documents.document(network=record))
     face.data(f"internet: {'on' if record['internet'] else 'off'}")
     for name in ("allow", "deny", "connect"):
         if record[name]:
@@ -65,7 +66,7 @@ def command(
 
 def _log(face: Face, box: Sandbox) -> int:
     entries = box.network.log(None if face.json else _SHOWN)
-    face.answer(jsonable.document(log=entries))
+    face.answer(documents.document(log=entries))
     table(face, _HEAD, [_row(entry) for entry in entries])
     return 0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 from takeback.cli.sandbox.ls import table
@@ -26,7 +27,7 @@ _HEAD = ("ID", "STATE", "EXIT", "USER", "STARTED", "COMMAND")
 def command(face: Face, id: str) -> int:
     """List what was started in the sandbox: what runs, and the last 16 that ended. A paused one wakes for it."""
     records = common.find(face, id).processes()
-    face.answer(jsonable.document(processes=records))
+    face.answer(documents.document(processes=records))
     table(
         face,
         _HEAD,

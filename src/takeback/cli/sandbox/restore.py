@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 
@@ -42,7 +43,7 @@ def command(face: Face, id: str, snapshot: str | None, no_undo: bool) -> int:
         box.restore(record, undo=not no_undo)
     before = box.info["undoSnapshotId"]
     undo = before and f"takeback sandbox restore {common.short(box.info)} {before[:8]}"
-    face.answer(jsonable.document(sandbox=box.info, snapshot=record["id"], undo_with=undo))
+    face.answer(documents.document(sandbox=box.info, snapshot=record["id"], undo_with=undo))
     face.say(f"{printable(id)} is at {printable(record['name'] or record['id'][:8])}")
     if undo and not face.json:
         face.note(f"Take this back with: {undo}")

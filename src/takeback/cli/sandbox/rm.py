@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 
@@ -30,5 +31,5 @@ def command(face: Face, ids: tuple[str, ...], yes: bool) -> int:
     for named, box in zip(ids, boxes, strict=True):
         box.delete()
         face.say(f"removed {printable(named)}")
-    face.answer(jsonable.document(removed=[box.id for box in boxes]))
+    face.answer(documents.document(removed=[box.id for box in boxes]))
     return 0

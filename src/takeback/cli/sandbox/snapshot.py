@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 
@@ -29,7 +30,7 @@ def command(face: Face, id: str, name: str | None, labels: dict[str, str], days:
     box = common.find(face, id)
     with common.timed(face, f"saving {id}"):
         record = box.snapshot(name=name, labels=labels or None, retention_days=days, mode=mode)
-    face.answer(jsonable.document(snapshot=record))
+    face.answer(documents.document(snapshot=record))
     face.data(record["id"])
     if face.at_terminal:
         face.note(f"Go back to it: takeback sandbox restore {common.short(box.info)} {common.short(record)}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 from takeback.cli.sandbox.ls import table
@@ -37,13 +38,13 @@ def command(face: Face, action: str, ids: tuple[str, ...], yes: bool) -> int:
     snapshots = common.snapshots(face)
     if action == "tree":
         tree = snapshots.tree()
-        face.answer(jsonable.document(tree=tree.to_dict()))
+        face.answer(documents.document(tree=tree.to_dict()))
         for line in str(tree).splitlines():
             face.data(printable(line))
         return 0
     of: list[str | None] = [common.find(face, named).id for named in ids] if ids else [None]
     found = [record for sandbox in of for record in snapshots.list(sandbox_id=sandbox)]
-    face.answer(jsonable.document(snapshots=found))
+    face.answer(documents.document(snapshots=found))
     rows = [
         (
             one["id"], one["name"] or "", one["mode"], one["sourceSandboxId"][:8], format_size(one["storedBytes"]),
@@ -64,5 +65,5 @@ def _remove(face: Face, ids: tuple[str, ...], yes: bool) -> int:
     for named, record in zip(ids, records, strict=True):
         common.snapshots(face).delete(record["id"])
         face.say(f"removed {printable(named)}")
-    face.answer(jsonable.document(removed=[record["id"] for record in records]))
+    face.answer(documents.document(removed=[record["id"] for record in records]))
     return 0

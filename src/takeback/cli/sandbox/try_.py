@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 from takeback.cli.sandbox.diff import _exact
@@ -66,7 +67,7 @@ def command(
     undo = before and f"takeback sandbox restore {common.short(trial.kept.info)} {before[:8]}"
     diff = {name: _exact(value) if isinstance(value, list) else value for name, value in trial.diff.items()}
     face.answer(
-        jsonable.document(
+        documents.document(
             sandbox=trial.kept.info, passed=trial.passed, log=trial.log, diff=diff, cost=trial.cost, undo_with=undo
         )
     )

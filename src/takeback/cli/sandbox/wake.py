@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from takeback.cli import jsonable, options
+from takeback import documents
+from takeback.cli import options
 from takeback.cli.output import Face, printable
 from takeback.cli.sandbox import common
 
@@ -32,5 +33,5 @@ def command(face: Face, ids: tuple[str, ...]) -> int:
         else:
             box.wake()
         face.say(f"awake: {printable(named)}")
-    face.answer(jsonable.document(sandboxes=[box.info for box in boxes]))
+    face.answer(documents.document(sandboxes=[box.info for box in boxes]))
     return 0

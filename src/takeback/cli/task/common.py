@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from takeback.cli import jsonable
+from takeback import documents
 from takeback.cli.output import Face, printable
 from takeback.cli.values import format_span
 
@@ -40,7 +40,7 @@ def ended(face: Face, task: Task) -> int:
 
 def document(task: Task, **more: Any) -> dict[str, Any]:
     """Return a task as JSON has it."""
-    return jsonable.document(**plain(task), **more)
+    return documents.document(**plain(task), **more)
 
 
 def plain(task: Task) -> dict[str, Any]:

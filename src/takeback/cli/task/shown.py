@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from takeback.cli import draw, jsonable, options
+from takeback import documents
+from takeback.cli import draw, options
 from takeback.cli.output import Face, printable
 from takeback.cli.task import common
 from takeback.cli.values import format_age
@@ -28,7 +29,7 @@ def show(face: Face, id: str) -> int:
         {"task": one.task, "commit": one.commit, "files": list(one.files), "lines": one.lines} for one in now.later
     ]
     face.answer(
-        jsonable.document(
+        documents.document(
             **common.plain(task), created_ns=task.created_ns, prompt=task.wish.prompt, agent=task.wish.agent,
             red_before=list(task.red), files=now.files, applies=now.applies, conflicts=now.conflicts,
             revert_first=now.first, later=later, holding=now.branch or None,
