@@ -174,7 +174,7 @@ class RestoreResult:
 
 @dataclass(frozen=True)
 class Check:
-    """One check after a step: its command, exit code and seconds."""
+    """One check that was run: its command, exit code (124 out of time, 128+n for signal n) and seconds."""
 
     cmd: str
     exit: int

@@ -243,7 +243,8 @@ def test_of_two_who_approve_at_once_one_runs_it(counted: Asker) -> None:
 
 
 def test_killed_while_it_runs_it_never_runs_again(counted: Asker) -> None:
-    write_script(counted, "echo ran >> .git/count; echo $$ > .git/pid; exec sleep 300")
+    # The last line is never come to: it is why the script is held.
+    write_script(counted, "echo ran >> .git/count; echo $$ > .git/pid; exec sleep 300\ngit push origin main")
     counted.hold(SEND)
     source = (
         "import sys; from takeback.app import holding; from takeback.app.person import Person\n"
@@ -264,6 +265,8 @@ def test_killed_while_it_runs_it_never_runs_again(counted: Asker) -> None:
     assert told is not None and told.told is Told.UNKNOWN and "not known" in told.text
     with pytest.raises(HoldNotWaiting, match="started, end unknown"):
         approve(counted, "h1")
+    retried = counted.project.tb("run", "--", SEND, check=False)
+    assert retried.code == 126 and retried.error == "step-under-way" and "takeback deny h1" in retried.text
     assert runs(counted) == 1
     assert "started, end unknown" in counted.project.tb("holds", as_json=False).text
     with Opened.open(counted.root) as opened:

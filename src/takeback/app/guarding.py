@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from takeback import guard, judge
 from takeback.app import holding, raised
 from takeback.app.finding import here
-from takeback.app.stepping import Stepping
+from takeback.app.stepping import Stepping, in_words, to_run
 from takeback.errors import StepDenied, StepHeld, StepUnderWay, TakebackError
 from takeback.files import history, names, steps
 from takeback.files import undo as undos
 from takeback.guard import Verdict, What
-from takeback.guard.model import TYPED
 from takeback.guard.policy import Act, Decision
 from takeback.holds.agents import MARK
 from takeback.holds.model import Request, Told
@@ -50,7 +49,7 @@ class Judged:
     @property
     def typed_into(self) -> bool:
         """Whether the step opens a shell or an interpreter for somebody to type into."""
-        return any(one.why.endswith(TYPED) for one in self.verdict.effects)
+        return any(one.what is What.SHELL for one in self.verdict.effects)
 
     def about(self) -> dict[str, object]:
         """Return what goes into the step's data."""
@@ -74,7 +73,7 @@ class Guarding(Stepping):
             verdict = guard.classify(shell_source, context, library)
         else:
             verdict = guard.classify_argv(argv, context, library)
-        return self._decided(verdict, shell_source if shell_source is not None else " ".join(argv), attended)
+        return self._decided(verdict, in_words(argv, shell_source), attended)
 
     def _decided(self, verdict: Verdict, text: str, attended: bool) -> Judged:
         names = raised.names(verdict, text)
@@ -100,18 +99,20 @@ class Guarding(Stepping):
 
         A step that fails, times out or fails a check is taken back when `rollback`. `ask` puts the question to a
         person who is there; None when there is none. `state`: save ignored files, or not, whatever the class says.
-        `timeout` in seconds, for the command and for each check. Raises StepHeld and StepDenied before anything ran.
+        `timeout` in seconds, for the command and for each check. Raises StepHeld, StepDenied and StepUnderWay before
+        anything ran.
         """
         attended = ask is not None
         judged = self.judge(argv, shell_source=shell_source, attended=attended)
         checks = [self.judge((), shell_source=check, attended=attended) for check in verify]
         heaviest = max([judged, *checks], key=lambda one: one.decision.act.strictness)
         cwd = here()
-        request = replace(_request(argv, shell_source, verify), cwd=os.fsdecode(cwd), session=session, task=task)
+        source, words = _held_as(argv, shell_source, verify)
+        request = Request(os.fsdecode(cwd), source=source, argv=words, session=session, task=task)
         told = self._let(heaviest, ask, request, stdout_fd)
         if told is not None:
             return told
-        text = message or (shell_source if shell_source is not None else " ".join(argv))
+        text = message or in_words(argv, shell_source)
         if self._paused_until():
             return self._unrecorded(argv, shell_source, timeout, stdout_fd)
         kind = max((one.decision.kind for one in [judged, *checks]), key=_weight)
@@ -120,14 +121,14 @@ class Guarding(Stepping):
         started = time.monotonic()
         named = steps.named_paths(argv, shell_source, os.path.realpath(cwd), self.root)
         keep_history = any(one.reaches_history for one in [judged, *checks])
-        step = self._begin_of(kind, text, session, task, named, judged.about(), keep_history=keep_history)
-        words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
+        step, escapes = self._begin_of(kind, text, session, task, named, judged.about(), keep_history=keep_history)
         done: list[Check] = []
         ran = command.Ran(130, b"", False)
         try:
             ran = command.run_or_say(
-                words, cwd=cwd, env=_marked(step.id), timeout=timeout, stdout_fd=stdout_fd, keep=self._tail()
-            )
+                to_run(argv, shell_source), cwd=cwd, env=_marked(step.id), timeout=timeout, stdout_fd=stdout_fd,
+                keep=self._tail(),
+            )  # fmt: skip
             for check in verify if ran.exit == 0 else ():
                 done.append(self._check(check, cwd, timeout))
                 if done[-1].exit != 0:
@@ -140,12 +141,12 @@ class Guarding(Stepping):
                 data["checks"] = [{"cmd": one.cmd, "exit": one.exit, "seconds": one.seconds} for one in done]
             after, changed = self._finish_of(kind, step, data)
         failed = ran.exit != 0 or any(one.exit != 0 for one in done)
-        undo = f"takeback undo {step.id}" if step.before != after or self._history else ""
+        undo = f"takeback undo {step.id}" if step.before != after or "history" in step.data else ""
         result = StepResult(
             id=step.id, before=step.before, after=after, exit=ran.exit or int(failed), timed_out=ran.timed_out,
             changed=changed, ms=0, undo_with=undo, cls=str(judged.verdict.cls),
             reason=judged.verdict.reason.value if judged.verdict.reason else "", checkpoint=kind, checks=tuple(done),
-            covers="project" if judged.verdict.cls >= guard.Class.MACHINE else "all", escapes=self._escaped,
+            covers="project" if judged.verdict.cls >= guard.Class.MACHINE else "all", escapes=escapes,
         )  # fmt: skip
         # A shell ends with the code of the last command typed: to its person, who is there, nothing has failed. And who
         # pressed Ctrl-C is there, and may want to see how far it came.
@@ -199,34 +200,35 @@ class Guarding(Stepping):
         *,
         owned: bool = True,
         keep_history: bool = False,
-    ) -> steps.Open:
+    ) -> tuple[steps.Open, tuple[str, ...]]:
         """Take the checkpoint of a kind (None: none) and record the beginning of a step.
 
-        `keep_history`: also save what the repository holds beside its refs.
+        `keep_history`: also save what the repository holds beside its refs. Gives the step, and the ids of the escapes
+        of earlier steps that its checkpoint showed.
         """
-        self._escaped: tuple[str, ...] = ()
-        self._history = False
+        escapes: list[str] = []
         owner = steps.me() if owned else None
         with self._working("step"):
             timeline = self._timeline()
 
             def taken(checkpoint: CheckpointResult) -> dict[str, object]:
                 if checkpoint.new:
-                    self._escaped = tuple(event.id for event in self._found_escapes(timeline, checkpoint.id))
+                    escapes.extend(event.id for event in self._found_escapes(timeline, checkpoint.id))
                 saved = history.save(self._w) if keep_history else None
-                self._history = saved is not None
                 return {} if saved is None else {"history": saved}
 
             if kind is None:
-                return steps.read_only(
+                step = steps.read_only(
                     self._w, self._recorder, text=text, session=session, task=task, owner=owner, about=about
                 )
+                return step, ()
             # Ignored files are looked at once, so that a light step that changes them can be found out.
             state = kind is Kind.STATE or not self._has_state()
-            return steps.begin(
+            step = steps.begin(
                 self._w, self._recorder, text=text, session=session, task=task, named=named, state=state,
                 owner=owner, about=about, taken=taken,
             )  # fmt: skip
+            return step, tuple(escapes)
 
     def _finish_of(self, kind: Kind | None, step: steps.Open, data: dict[str, object]) -> tuple[str, int]:
         if kind is not None:
@@ -244,14 +246,15 @@ class Guarding(Stepping):
     def _check(self, source: str, cwd: bytes, timeout: float | None) -> Check:
         """Run a check; what it writes goes to stderr, since stdout is the step's."""
         began = time.monotonic()
-        words = ["/bin/sh", "-c", source]
-        ran = command.run_or_say(words, cwd=cwd, env=_marked("check"), timeout=timeout, stdout_fd=2, keep=self._tail())
+        ran = command.run_or_say(
+            to_run((), source), cwd=cwd, env=_marked("check"), timeout=timeout, stdout_fd=2, keep=self._tail()
+        )
         return Check(source, ran.exit, round(time.monotonic() - began, 3))
 
     def _unrecorded(
         self, argv: Sequence[str], shell_source: str | None, timeout: float | None, stdout_fd: int
     ) -> StepResult:
-        words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
+        words = to_run(argv, shell_source)
         ran = command.run_or_say(words, cwd=here(), timeout=timeout, stdout_fd=stdout_fd, keep=0)
         return StepResult("", "", "", ran.exit, ran.timed_out, 0, 0, "")
 
@@ -271,12 +274,14 @@ class Guarding(Stepping):
         )
 
 
-def _request(argv: Sequence[str], shell_source: str | None, verify: Sequence[str]) -> Request:
-    """Return what is held of a step: with checks, they are held behind it, so that an approval runs all of it."""
+def _held_as(
+    argv: Sequence[str], shell_source: str | None, verify: Sequence[str]
+) -> tuple[str | None, tuple[str, ...] | None]:
+    """Return source or words of what is held of a step: its checks behind it, so that an approval runs all of it."""
     if not verify:
-        return Request("", source=shell_source, argv=None if shell_source is not None else tuple(argv))
+        return shell_source, None if shell_source is not None else tuple(argv)
     step = f"({shell_source}\n)" if shell_source is not None else shlex.join(argv)
-    return Request("", source=" && ".join((step, *(f"({check}\n)" for check in verify))))
+    return " && ".join((step, *(f"({check}\n)" for check in verify))), None
 
 
 def _what_stays(step: str, undone: RestoreResult) -> str:

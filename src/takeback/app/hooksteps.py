@@ -62,7 +62,7 @@ class HookSteps(Guarding):
     def begin(self, call: Call, judged: Judged, named: Sequence[bytes]) -> str:
         """Take the checkpoint before a step, if it needs one, and record its beginning."""
         kind = judged.decision.kind
-        step = self._begin_of(
+        step, _ = self._begin_of(
             kind, call.text, _session(call), None, self._named(call, named), {**judged.about(), "agent": call.host},
             owned=False, keep_history=judged.reaches_history,
         )  # fmt: skip

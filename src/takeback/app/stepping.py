@@ -14,6 +14,16 @@ from takeback.host import command
 from takeback.model import Event, EventKind, StepResult
 
 
+def in_words(argv: Sequence[str], shell_source: str | None) -> str:
+    """Return a command as the log and the guard name it."""
+    return shell_source if shell_source is not None else " ".join(argv)
+
+
+def to_run(argv: Sequence[str], shell_source: str | None) -> list[str]:
+    """Return the words that run a command: those of a shell for shell source."""
+    return ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
+
+
 class Stepping(Opened):
     """What records steps."""
 
@@ -65,16 +75,17 @@ class Stepping(Opened):
         """
         started = time.monotonic()
         cwd = os.fsencode(cwd) if cwd is not None else here()
-        text = message or (shell_source if shell_source is not None else " ".join(argv))
+        text = message or in_words(argv, shell_source)
         named = steps.named_paths(argv, shell_source, os.path.realpath(cwd), self.root)
         step = self._begin(text, session, task, named, state)
-        words = ["/bin/sh", "-c", shell_source] if shell_source is not None else list(argv)
         ran = command.Ran(1, b"", False)
         try:
             if starting is not None:
                 starting()
             keep = self._w.settings.output_tail
-            ran = command.run_or_say(words, cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep, terminal=terminal)
+            ran = command.run_or_say(
+                to_run(argv, shell_source), cwd=cwd, timeout=timeout, stdout_fd=stdout_fd, keep=keep, terminal=terminal
+            )
         finally:
             tail = ran.tail.decode("utf-8", "replace")
             after, changed = self._finish(step, state, {"exit": ran.exit, "tail": tail, "timed_out": ran.timed_out})

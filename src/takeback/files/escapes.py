@@ -52,7 +52,7 @@ def find(
 ) -> list[Escape]:
     """Return what steps changed beyond their class, as a checkpoint just taken shows it, oldest step first.
 
-    `parts` are those of one that is not recorded (see `checkpoint.peek`).
+    `parts` are those of one that is not recorded (see `checkpoint.peek`). Raises Damaged.
     """
     last, last_state = _newest(recorder, w.dir.key, now.id)
     mine = _light(timeline, w.dir.key, last_state or last)

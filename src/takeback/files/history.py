@@ -23,7 +23,7 @@ REF = "refs/checkpoints/history/"
 def save(w: Workspace) -> str | None:
     """Save reflogs and unnamed commits; return the commit's id, None where there is nothing of the kind.
 
-    The checkpoint of the same moment is already taken, so what refs reach is in the store.
+    The checkpoint of the same moment is already taken, so what refs reach is in the store. Raises GitFailed, DiskFull.
     """
     if not w.has_git or w.place.common_dir is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from takeback.files import checkpoint as checkpoints
 from takeback.files.record import Recorder
@@ -23,12 +23,13 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True)
 class Open:
-    """A step that has begun."""
+    """A step that has begun; `data` is what was recorded with it."""
 
     id: str
     before: str
     session: str | None
     task: str | None
+    data: Mapping[str, object] = field(default_factory=dict)
 
 
 def begin(
@@ -110,7 +111,7 @@ def _opened(
             data=data,
         ),
     )
-    return Open(event.id, before, session, task)
+    return Open(event.id, before, session, task, data)
 
 
 def finish(

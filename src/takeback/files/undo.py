@@ -108,7 +108,7 @@ def _run(
     back = f"takeback redo {ids[-1]}" if kind is EventKind.UNDO else f"takeback undo {ids[-1]}"
     result = RestoreResult(
         id="", dry_run=options.dry_run, targets=ids, title=first.text,
-        age_s=max(0.0, (w.now_ns() - (first.ended_ns or first.started_ns)) / 1e9),
+        age_s=_age_s(w, first),
         restored=tuple(plan.actions(w.objects)),
         conflicts=tuple(plan.conflicts), shared=tuple(plan.shared), not_covered=tuple(plan.not_covered),
         not_undone=tuple(plan.not_undone), notes=tuple(plan.notes), exact=plan.exact, checkpoint=own.id,
@@ -134,11 +134,15 @@ def _run(
     return replace(result, id=event.id, undo_with=back)
 
 
+def _age_s(w: Workspace, done: Done) -> float:
+    return max(0.0, (w.now_ns() - (done.ended_ns or done.started_ns)) / 1e9)
+
+
 def _already(w: Workspace, recorder: Recorder, scope: Scope, done: Done, options: Options) -> RestoreResult:
     """Answer an undo right after a step went back by itself: once it does nothing, so that no older step is taken."""
     result = RestoreResult(
         id="", dry_run=options.dry_run, targets=(done.id,), title=done.text,
-        age_s=max(0.0, (w.now_ns() - (done.ended_ns or done.started_ns)) / 1e9),
+        age_s=_age_s(w, done),
         notes=(f"{done.id} failed and was taken back then; `takeback undo` again takes back the step before it",),
         undo_with=f"takeback redo {done.id}",
     )  # fmt: skip

@@ -6,7 +6,7 @@ Does not cover: understanding programs. Whatever is not plainly harmless is opaq
 from __future__ import annotations
 
 from takeback.guard.command import Handler, Step
-from takeback.guard.model import TYPED, Deed
+from takeback.guard.model import Deed, What
 from takeback.guard.other_code import other
 from takeback.guard.python_code import python
 from takeback.guard.words import UNKNOWN
@@ -29,7 +29,7 @@ def inline(step: Step, language: str, *selectors: str) -> None:
     texts = step.select(*selectors)
     if not selectors:
         if step.stdin is None:
-            step.deed(Deed.OPAQUE, f"{step.name} is opened, and {TYPED}")
+            step.deed(Deed.OPAQUE, f"{step.name} is opened, and what is typed into it is not seen", what=What.SHELL)
             return
         if step.stdin.text is None:
             if step.stdin.made_by[:1] == ("cat",):

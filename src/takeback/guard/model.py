@@ -49,10 +49,8 @@ class What(StrEnum):
     NETWORK = "network"
     DATABASE = "database"
     CODE = "code"  # something runs that was not looked into
+    SHELL = "shell"  # a shell or an interpreter is opened, and what is typed into it is not seen
     BRAKE = "brake"  # takeback's own data, policy and settings, and the agents' hook settings
-
-
-TYPED = "what is typed into it is not seen"  # ends the why of what opens a shell or an interpreter
 
 
 @dataclass(frozen=True, slots=True)

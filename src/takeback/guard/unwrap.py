@@ -6,7 +6,7 @@ Does not cover: xargs and find (`search`), interpreters of other languages (`cod
 from __future__ import annotations
 
 from takeback.guard.command import Handler, Step, dispatch
-from takeback.guard.model import TYPED, Deed
+from takeback.guard.model import Deed, What
 from takeback.guard.scripts import script
 from takeback.guard.variables import environment
 from takeback.guard.words import UNKNOWN
@@ -72,7 +72,7 @@ def _script(step: Step) -> None:
 def _stdin(step: Step) -> None:
     given = step.stdin
     if given is None:
-        step.deed(Deed.OPAQUE, f"{step.name} opens a shell, and {TYPED}")
+        step.deed(Deed.OPAQUE, f"{step.name} opens a shell, and what is typed into it is not seen", what=What.SHELL)
     elif given.text is not None:
         step.walk.stdin = None
         step.walk.shell(given.text, f"{step.name} <")

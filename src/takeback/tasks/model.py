@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from takeback import model
+
 
 class TaskOutcome(StrEnum):
     """How a task stands; of all these only `landed` is success."""
@@ -53,12 +55,9 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Check:
-    """One check that was run: exit code (124 out of time, 128+n for signal n), seconds, the file with its output."""
+class Check(model.Check):
+    """One check that was run, with the file that has its output."""
 
-    cmd: str
-    exit: int
-    seconds: float
     output: str = ""
 
 
