@@ -19,7 +19,7 @@ from takeback.files.cursor import Cursor
 from takeback.files.gitstate import GitSaved
 from takeback.files.listing import list_ignored, roots_of
 from takeback.files.objects import Objects
-from takeback.files.record import REF, Recorder
+from takeback.files.record import REF, Recorder, parents_of
 from takeback.files.tree import decode_tree
 from takeback.files.workspace import Workspace
 from takeback.host import process
@@ -152,7 +152,7 @@ def _save(w: Workspace, recorder: Recorder, asked: _Asked) -> tuple[Checkpoint, 
     if partial or (asked.same_git and paths is not None):
         saved = _reused(cursor.git)
     elif w.has_git:
-        saved = _save_git(w, cursor)
+        saved = _save_git(w, cursor, recorder)
     if paths is not None:
         looked = [path for path in paths if not path.startswith(b".git/")]
         scanned = w.scanner.known(cursor, {*looked, *saved.newly_tracked})
@@ -209,15 +209,32 @@ def _closed_folders(w: Workspace) -> list[NotCovered]:
     return [NotCovered(path, "cannot be read: Permission denied") for path in closed if os.path.lexists(w.real(path))]
 
 
-def _save_git(w: Workspace, cursor: Cursor) -> GitSaved:
+def _save_git(w: Workspace, cursor: Cursor, recorder: Recorder) -> GitSaved:
     """Save the repository's own state; one that git no longer takes for a repository is no repository."""
     try:
-        return w.gitstate().save(cursor)
+        return w.gitstate().save(cursor, () if "tips" in cursor.git else _tips_elsewhere(w, recorder))
     except GitFailed:
         w.found_git()
         if w.has_git:
             raise
         return GitSaved()
+
+
+def _tips_elsewhere(w: Workspace, recorder: Recorder) -> list[str]:
+    """Tips that the newest checkpoint of another worktree holds, for the first one of this: history is saved once.
+
+    None for a worktree known before: one that lost its cursor is saved anew, which mends a store that lost objects.
+    """
+    if next(iter(recorder.timeline.checkpoints(w.dir.key)), None) is not None:
+        return []
+    newest = next(iter(recorder.timeline.checkpoints()), None)
+    if newest is None:
+        return []
+    try:
+        keep = parents_of(w.objects, newest.commit)
+        return [tip for commit in keep for tip in parents_of(w.objects, commit)]
+    except Damaged:
+        return []
 
 
 def _reused(known: dict[str, object]) -> GitSaved:

@@ -84,8 +84,11 @@ class GitState:
         except GitFailed:
             return []  # an index that git cannot read tracks nothing
 
-    def save(self, cursor: Cursor) -> GitSaved:
-        """Save everything, reusing what the cursor shows to be unchanged."""
+    def save(self, cursor: Cursor, elsewhere: Iterable[str] = ()) -> GitSaved:
+        """Save everything, reusing what the cursor shows to be unchanged.
+
+        `elsewhere`: tips that the store has whole although this worktree never saved any.
+        """
         saved = GitSaved()
         if not cursor.git.get("linked"):
             self._link(cursor)
@@ -94,7 +97,7 @@ class GitState:
             self._save_index(cursor, saved)
         self._save_unfinished(cursor, saved)
         lines, tips, kept = self._read_refs(cursor)
-        self._import(cursor, saved, tips, kept, old_entries)
+        self._import(cursor, saved, tips, kept, old_entries, elsewhere)
         entries = cursor.git.get("entries")
         if entries and old_entries and entries != old_entries:
             # What `git add -f` put into the index is to be looked at though the rules ignore it.
@@ -139,7 +142,10 @@ class GitState:
         if os.path.exists(shallow):
             shutil.copyfile(shallow, os.path.join(self._store.git_dir, b"shallow"))
 
-    def _import(self, cursor: Cursor, saved: GitSaved, tips: set[str], kept: set[str], old_entries: str | None) -> None:
+    def _import(
+        self, cursor: Cursor, saved: GitSaved, tips: set[str], kept: set[str], old_entries: str | None,
+        elsewhere: Iterable[str],
+    ) -> None:  # fmt: skip
         """Copy what the store does not have of the tips, the kept objects and the index."""
         first = "tips" not in cursor.git
         entries = cursor.git.get("entries")
@@ -149,9 +155,10 @@ class GitState:
         if entries and (first or entries != old_entries):
             wanted.append(entries)
         if wanted:
-            known = [] if first else [*cursor.git["tips"], *([old_entries] if old_entries else [])]
-            known = [oid for oid in known if oid not in self._both.missing(known)]
-            head_tree = [] if first else self._tree_of_head()
+            known = list(elsewhere) if first else [*cursor.git["tips"], *([old_entries] if old_entries else [])]
+            lost = (self._store if first else self._both).missing(known)
+            known = [oid for oid in known if oid not in lost]
+            head_tree = [] if first and not known else self._tree_of_head()
             options = ["--unpacked"] if first and cursor.git["linked"] == "all" else []
             self._receive(saved, wanted, [*known, *head_tree], options)
         if kept:

@@ -232,6 +232,15 @@ def read_checkpoint(workspace: Workspace, id: str) -> Checkpoint | None:
     raise Damaged(what=f"checkpoint {id}", detail="its commit has no data", next="`takeback doctor`")
 
 
+def parents_of(objects: Objects, commit: str) -> list[str]:
+    """Return the parents of a commit in the store: a checkpoint's is its keep commit, whose are the tips.
+
+    Raises Damaged.
+    """
+    head = objects.read(commit, "commit").partition(b"\n\n")[0]
+    return [line[7:].decode() for line in head.splitlines() if line.startswith(b"parent ")]
+
+
 def delete_refs(workspace: Workspace, names: list[str]) -> None:
     """Delete refs of the store, those that are there."""
     try:
