@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from takeback.host.usergit import UserGit
@@ -23,11 +25,12 @@ _SCRIPTS = {
 
 
 @pytest.mark.parametrize("flag", sorted(_SCRIPTS))
-def test_a_change_raises_its_flag(shop: Project, flag: str) -> None:
+def test_a_change_raises_its_flag(shop: Project, tmp_path: Path, flag: str) -> None:
     git = UserGit(shop.at(), shop.home.env())
-    before = trees.write(git)
+    index = trees.Index(str(tmp_path / "index"))
+    before, _ = trees.write(git, index)
     shop.sh(_SCRIPTS[flag])
-    assert flag in [one.name for one in flags.judge(git, before, trees.write(git), TaskSettings())]
+    assert flag in [one.name for one in flags.judge(git, before, trees.write(git, index)[0], TaskSettings())]
 
 
 def test_a_flag_fails_an_attempt_and_can_be_allowed(shop: Project) -> None:
@@ -73,11 +76,12 @@ def test_what_no_commit_can_hold_is_flagged_and_ends_no_task_without_a_word(shop
     assert "empty" in done["reason"]
 
 
-def test_a_new_test_raises_no_flag(shop: Project) -> None:
+def test_a_new_test_raises_no_flag(shop: Project, tmp_path: Path) -> None:
     git = UserGit(shop.at(), shop.home.env())
-    before = trees.write(git)
+    index = trees.Index(str(tmp_path / "index"))
+    before, _ = trees.write(git, index)
     shop.write("tests/test_b.py", "def test_b():\n    pass\n")
-    assert flags.judge(git, before, trees.write(git), TaskSettings()) == []
+    assert flags.judge(git, before, trees.write(git, index)[0], TaskSettings()) == []
 
 
 @pytest.mark.long

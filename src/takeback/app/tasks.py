@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from takeback.app.finding import below
 from takeback.app.project import Project
@@ -65,8 +65,9 @@ def tools(project: Project, say: Say = _silent) -> Tools:
 
     return Tools(
         git=UserGit(place.root, os.environ), common=place.common_dir, key=project._w.project.key,
-        settings=project._config.task, env=env, tasks=Tasks(project._w.project.tasks), runner=Runner(), opened=opened,
-        forget=forget, waiting=waiting, now_ns=time.time_ns, sleep=time.sleep, say=say,
+        settings=project._config.task, env=env, tasks=Tasks(project._w.project.tasks),
+        trash=project._w.project.trash, runner=Runner(), opened=opened, forget=forget, waiting=waiting,
+        now_ns=time.time_ns, sleep=time.sleep, say=say,
     )  # fmt: skip
 
 
@@ -82,7 +83,8 @@ def run_task(project: Project, wish: Wish, say: Say = _silent) -> Task:
     folder, task = start.begin(found, wish)
     with folder.working("task"):
         say(f"task {task.id}, to land on {task.branch}")
-        return run.carry_out(Job(found, folder, task), agent)
+        with closing(Job(found, folder, task)) as job:
+            return run.carry_out(job, agent)
 
 
 def resume_task(project: Project, id: str, say: Say = _silent) -> Task:
@@ -91,7 +93,8 @@ def resume_task(project: Project, id: str, say: Say = _silent) -> Task:
     folder = found.tasks.folder(id)
     with folder.working("task"):
         task = found.tasks.get(id)
-        return run.resume(Job(found, folder, task), agents.named(task.wish.agent))
+        with closing(Job(found, folder, task)) as job:
+            return run.resume(job, agents.named(task.wish.agent))
 
 
 def list_tasks(project: Project) -> list[Task]:

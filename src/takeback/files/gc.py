@@ -18,6 +18,7 @@ from takeback.files.plan import Snapshot
 from takeback.files.record import REF, Recorder, delete_refs
 from takeback.files.views import folder_size
 from takeback.files.workspace import Workspace
+from takeback.host import trash
 from takeback.model import Checkpoint, GcResult, Usage
 from takeback.store.base import TimelineStore
 from takeback.timeline.fold import Scope, Timeline
@@ -60,6 +61,7 @@ def collect(
             removed = removable  # which of them are enough is only known by doing it
         ids = tuple(one.id for one in reversed(removed))
         return GcResult(True, ids, len(everything) - len(ids), before, before)
+    trash.clear(workspace.project.trash)
     _forget(workspace, recorder, removed)
     _repack(workspace, recorder)
     gone = {one.id for one in removed}

@@ -10,6 +10,7 @@ DATA/projects/KEY/project.json   identity and places of the project
                   holds/         what waits for a person (`takeback.holds`)
                   worktrees/KEY/ lock, cursor, files.index, state.sqlite, journal.json
                   tasks/ID/      record.jsonl, lock, diffs and output of a task, its worktree while it runs
+                  trash/         worktrees of tasks, while they are deleted
 ```
 
 Does not cover: what is in the store (see `checkpoint`).
@@ -100,6 +101,10 @@ class ProjectDir:
     @property
     def tasks(self) -> Path:
         return self.path / "tasks"
+
+    @property
+    def trash(self) -> bytes:
+        return os.fsencode(self.path / "trash")
 
     def worktree(self, root: bytes) -> WorktreeDir:
         """Return the folder of one worktree, made when missing."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 from takeback.host import usergit
 from takeback.tasks import flags, ground, outside, trees
@@ -28,7 +29,7 @@ def make(job: Job, agent: Agent) -> Attempt:
     task, tools = job.task, job.tools
     n = len(task.attempts) + 1
     session = str(uuid.uuid4())
-    start = trees.write(job.git, job.links)
+    start = job.tree_now()[0]
     job.write("attempt", n=n, session=session, start_tree=start)
     tools.say(f"attempt {n} of {task.wish.attempts + n - 1 - task.counted}: {agent.name}")
     spent = task.cost_usd or 0.0
@@ -74,9 +75,11 @@ def save_tree(job: Job, n: int) -> None:
     """Save the tree as the agent left it: a checkpoint, what would land as a git tree, the difference as a file."""
     task, tools = job.task, job.tools
     attempt = _nth(job, n)
-    with tools.opened(job.path) as saver:
+    # Both only read the tree, and git has a processor of its own.
+    with ThreadPoolExecutor(1) as beside, tools.opened(job.path) as saver:
+        asked = beside.submit(job.tree_now)
         made = saver.checkpoint(f"t:{task.id} attempt {n}", task=task.id)
-    end, left_out = trees.write_all(job.git, job.links)
+        end, left_out = asked.result()
     known = list(attempt.flags)
     if left_out:
         known.append(Flag("left-out", (), "; ".join(left_out[:5])))

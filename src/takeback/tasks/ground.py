@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from takeback.errors import CannotRead, GitFailed
 from takeback.files import sqlite_copy
+from takeback.host import trash as discards
 from takeback.host.usergit import UserGit
 from takeback.tasks.flags import matches
 from takeback.tasks.settings import TaskSettings
@@ -28,29 +29,24 @@ _TOOLS = frozenset(
 )
 
 
-def add(git: UserGit, path: bytes, commit: str) -> None:
+def add(git: UserGit, path: bytes, commit: str, trash: bytes) -> None:
     """Make a worktree at a commit, detached. What a killed call left at the path is replaced. Raises GitFailed."""
-    remove(git, path)
+    remove(git, path, trash)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     git.run("worktree", "add", "-q", "--force", "--detach", os.fsdecode(path), commit)
 
 
-def remove(git: UserGit, path: bytes) -> None:
-    """Take a worktree away, with all that is in it; nothing there is no error."""
-    if os.path.lexists(path):
-        done = git.finish("worktree", "remove", "--force", "--force", os.fsdecode(path))
-        if done.code != 0:
-            _open_folders(path)
-            shutil.rmtree(path, ignore_errors=True)
-            git.finish("worktree", "prune")
-    elif _known(git, path):
-        git.finish("worktree", "prune")
+def remove(git: UserGit, path: bytes, trash: bytes) -> None:
+    """Take a worktree away, with all that is in it; nothing there is no error. Its files go to `trash`."""
+    there = os.path.lexists(path)
+    if there and not discards.discard(path, trash):
+        _open_folders(path)
+        shutil.rmtree(path, ignore_errors=True)
+    if there or any(where == path for where, _ in worktrees(git)):
+        # Of this one alone: `git worktree prune` would forget one of the user's whose disk is not there now.
+        git.finish("worktree", "remove", "--force", "--force", os.fsdecode(path))
     with suppress(OSError):
         os.rmdir(os.path.dirname(path))
-
-
-def _known(git: UserGit, path: bytes) -> bool:
-    return any(where == path for where, _ in worktrees(git))
 
 
 def _open_folders(path: bytes) -> None:

@@ -18,7 +18,7 @@ from takeback.host import copies
 from takeback.host.headless import Runner
 from takeback.host.usergit import UserGit
 from takeback.model import CheckpointResult
-from takeback.tasks import ground
+from takeback.tasks import ground, trees
 from takeback.tasks.agents.base import Agent
 from takeback.tasks.checks import Checker, quoted, said
 from takeback.tasks.model import Task
@@ -46,6 +46,7 @@ class Tools:
     settings: TaskSettings
     env: Mapping[str, str]
     tasks: Tasks
+    trash: bytes  # what is to be deleted waits there
     runner: Runner
     opened: Callable[[bytes], AbstractContextManager[Saver]]
     forget: Callable[[bytes], None]
@@ -88,11 +89,20 @@ class Job:
         self.path = task.root if task.wish.here else task.worktree
         self.git = tools.git.at(self.path, marker=tools.marker(task.id))
         self.checker = tools.checker(task.id, task.wish.check_timeout)
+        self.index = trees.Index(os.fspath(folder.path / "index"))
 
     def write(self, event: str, **fields: Any) -> None:
         """Add a line to the record, and know it."""
         self.folder.append(event, at_ns=self.tools.now_ns(), **fields)
         self.task = fold(self.folder.events())
+
+    def close(self) -> None:
+        """Forget what was kept to be faster."""
+        self.index.drop()
+
+    def tree_now(self) -> tuple[str, list[str]]:
+        """Return the tree that git would commit now, and what it cannot take. Raises GitFailed."""
+        return trees.write(self.git, self.index, self.base_tree, self.links)
 
     @property
     def links(self) -> list[str]:

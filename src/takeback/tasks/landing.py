@@ -30,8 +30,9 @@ def land(job: Job, attempt: Attempt) -> bool:
     """
     job.head_to_base()
     git = job.git
-    git.run("read-tree", "--reset", attempt.tree)
-    git.finish("update-index", "-q", "--refresh")
+    if job.task.wish.here or not job.index.give(git, attempt.tree):
+        git.run("read-tree", "--reset", attempt.tree)
+        git.finish("update-index", "-q", "--refresh")
     note = job.folder.path / f"attempt-{attempt.n}.message"
     save(note, message(job.task, attempt).encode("utf-8", "surrogateescape"))
     done = git.with_hooks(job.task.root).finish(

@@ -14,7 +14,7 @@ import shutil
 
 from takeback.errors import NothingToDo, RedCheck, TakebackError
 from takeback.tasks import attempt as attempts
-from takeback.tasks import ground, landing, scratch, trees
+from takeback.tasks import ground, landing, scratch
 from takeback.tasks.agents.base import Agent, Outcome
 from takeback.tasks.attempt import HELD, INTERRUPTED, MOVED, PASSED
 from takeback.tasks.checks import quoted, said
@@ -71,7 +71,7 @@ def prepare(job: Job) -> None:
     state: dict[str, str] = {}
     notes: list[str] = []
     if not task.wish.here:
-        ground.add(tools.git.at(task.root, marker=tools.marker(task.id)), task.worktree, task.base)
+        ground.add(tools.git.at(task.root, marker=tools.marker(task.id)), task.worktree, task.base, tools.trash)
         state, notes = tools.furnish(
             job.git,
             scratch.state_for(tools, task.base, task.root, but=task.id),
@@ -94,7 +94,7 @@ def prepare(job: Job) -> None:
 
 def _again(job: Job) -> None:
     """Make a worktree that is gone once more, as the newest checkpoint of the task has it."""
-    ground.add(job.tools.git, job.path, job.task.base)
+    ground.add(job.tools.git, job.path, job.task.base, job.tools.trash)
     saved = [one.checkpoint for one in job.task.attempts if one.checkpoint]
     with job.tools.opened(job.path) as saver:
         saver.restore(saved[-1] if saved else job.task.before, yes=True)
@@ -195,7 +195,7 @@ def _save_rest(job: Job) -> None:
     if not os.path.isdir(job.path):
         return
     last = next((one for one in reversed(job.task.attempts) if one.saved), None)
-    if last is not None and not changed(job.git, last.end_tree, trees.write(job.git, job.links)):
+    if last is not None and not changed(job.git, last.end_tree, job.tree_now()[0]):
         return
     with job.tools.opened(job.path) as saver:
         saver.checkpoint(f"t:{job.task.id} at its end", task=job.task.id)
@@ -204,5 +204,5 @@ def _save_rest(job: Job) -> None:
 def _clear(job: Job) -> None:
     """Take the task's worktree away. In the user's own tree there is nothing to clear."""
     if not job.task.wish.here:
-        ground.remove(job.tools.git, job.task.worktree)
+        ground.remove(job.tools.git, job.task.worktree, job.tools.trash)
         job.tools.forget(job.task.worktree)

@@ -29,11 +29,11 @@ def at(tools: Tools, commit: str, *, id: str) -> Iterator[UserGit]:
     with locks.held(folder / "lock", what="trying something in a worktree", wait=_WAIT):
         git = tools.git.at(path)
         try:
-            ground.add(tools.git, path, commit)
+            ground.add(tools.git, path, commit, tools.trash)
             tools.furnish(git, state_for(tools, commit, tools.git.cwd), folder / "setup.out", id=id)
             yield git
         finally:
-            ground.remove(tools.git, path)
+            ground.remove(tools.git, path, tools.trash)
 
 
 def state_for(tools: Tools, commit: str, root: bytes, *, but: str = "") -> ground.State:

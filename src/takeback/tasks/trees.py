@@ -12,52 +12,90 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from takeback.host.git import checked
 from takeback.host.usergit import UserGit
 from takeback.tasks.flags import changed
 
 
-@contextmanager
-def _private_index(git: UserGit) -> Iterator[bytes]:
-    """A copy of the worktree's index, whose stat data spares reading every file again."""
-    own = git.path("index")
-    folder = tempfile.mkdtemp(prefix=b"takeback-index-", dir=os.path.dirname(own))
-    try:
-        copy = os.path.join(folder, b"index")
-        if os.path.exists(own):
-            # With its time: git looks into files no older than the index, as their stamps may hide a change of the same
-            # size in the same second (gitformat-index(5), "racy").
-            shutil.copy2(own, copy)
-        yield copy
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+class Index:
+    """The index of one worktree as git last brought it up to date for us; the worktree's own stays as it is.
 
-
-def write(git: UserGit, without: Sequence[str] = ()) -> str:
-    """Return the tree of all that git would commit now, untracked files included; `without` are paths left out.
-
-    Raises GitFailed.
+    Of a tree that was just checked out git has to compare every file, as stamps of the same second may hide a change
+    (gitformat-index(5), "racy"): what it has compared once is kept for the next time.
     """
-    return write_all(git, without)[0]
+
+    def __init__(self, path: str) -> None:
+        self._path = os.fsencode(path)
+        self._own: _Stamp | None = None  # the worktree's own index that it was made from
+        self.tree = ""
+
+    def begin(self, git: UserGit, base: str) -> bytes:
+        """Return an index like the worktree's own, with stat data as new as can be; `base` is its tree, if known."""
+        own = git.path("index")
+        stamp = _stamp(own)
+        if not (stamp is not None and stamp == self._own and self.tree == base and os.path.exists(self._path)):
+            self.drop()
+            if stamp is not None:
+                shutil.copy2(own, self._path)  # with its time, which is what makes entries racy
+        self._own, self.tree = stamp, ""
+        return self._path
+
+    def give(self, git: UserGit, tree: str) -> bool:
+        """Put it in the place of the worktree's own; False when it is not of this tree, or that has changed since."""
+        own = git.path("index")
+        if not self.tree or self.tree != tree or self._own is None or _stamp(own) != self._own:
+            return False
+        try:
+            lock = os.open(own + b".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        with open(self._path, "rb") as source, open(lock, "wb") as target:
+            shutil.copyfileobj(source, target)
+        # Newer than it is, it would be believed where its entries must be compared.
+        shutil.copystat(self._path, own + b".lock")
+        os.rename(own + b".lock", own)
+        return True
+
+    def drop(self) -> None:
+        """Forget it."""
+        self._own, self.tree = None, ""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
 
 
-def write_all(git: UserGit, without: Sequence[str] = ()) -> tuple[str, list[str]]:
-    """Return the same tree, and what git says it cannot take: repositories without a commit, unreadable files."""
-    with _private_index(git) as index:
-        private = git.view(index=index)
-        excluded = (f":(top,exclude,literal){path}" for path in without)
-        settings = ("-c", "advice.addEmbeddedRepo=false")
-        done = private.finish(*settings, "add", "-A", "--ignore-errors", "--", ":/", *excluded)
-        said = done.err.decode("utf-8", "replace").splitlines()
-        left_out = [line.partition("error: ")[2] for line in said if line.startswith("error: ")]
-        if done.code not in (0, 1) or (done.code == 1 and not left_out):
-            checked(["add"], done)
-        if without:  # one that the agent has added by itself
-            feed = "".join(f"{path}\0" for path in without).encode("utf-8", "surrogateescape")
-            private.run("update-index", "--force-remove", "-z", "--stdin", feed=feed)
-        return private.line("write-tree"), left_out
+_Stamp = tuple[int, int, int, int]
+
+
+def _stamp(path: bytes) -> _Stamp | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def write(git: UserGit, index: Index, base: str = "", without: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """Return the tree of all that git would commit now, untracked files included, and what git says it cannot take.
+
+    That are repositories without a commit and unreadable files. `base`: the tree of the worktree's own index, where it
+    is known; `without`: paths left out. Raises GitFailed.
+    """
+    # Only one that is as the worktree's own is kept: in another, what was new once would never be ignored again.
+    private = git.view(index=index.begin(git, base))
+    excluded = (f":(top,exclude,literal){path}" for path in without)
+    settings = ("-c", "advice.addEmbeddedRepo=false")
+    done = private.finish(*settings, "add", "-A", "--ignore-errors", "--", ":/", *excluded)
+    said = done.err.decode("utf-8", "replace").splitlines()
+    left_out = [line.partition("error: ")[2] for line in said if line.startswith("error: ")]
+    if done.code not in (0, 1) or (done.code == 1 and not left_out):
+        checked(["add"], done)
+    if without:  # one that the agent has added by itself
+        feed = "".join(f"{path}\0" for path in without).encode("utf-8", "surrogateescape")
+        private.run("update-index", "--force-remove", "-z", "--stdin", feed=feed)
+    index.tree = private.line("write-tree")
+    return index.tree, left_out
 
 
 def onto(git: UserGit, base: str, start: str, end: str) -> str:
@@ -67,8 +105,8 @@ def onto(git: UserGit, base: str, start: str, end: str) -> str:
     changes = changed(git, start, end)
     if not changes:
         return base
-    with _private_index(git) as index:
-        private = git.view(index=index)
+    with _empty_index() as path:
+        private = git.view(index=path)
         private.run("read-tree", base)
         zero = "0" * len(base)
         # Deletions first: a file may have become a folder.
@@ -78,6 +116,15 @@ def onto(git: UserGit, base: str, start: str, end: str) -> str:
         ]
         private.run("update-index", "-z", "--index-info", feed="".join(lines).encode("utf-8", "surrogateescape"))
         return private.line("write-tree")
+
+
+@contextmanager
+def _empty_index() -> Iterator[bytes]:
+    folder = tempfile.mkdtemp(prefix="takeback-index-")
+    try:
+        yield os.fsencode(os.path.join(folder, "index"))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def diff(git: UserGit, before: str, after: str) -> bytes:
