@@ -53,6 +53,12 @@ def read(tb: Run, path: str) -> str:
     return str(tb("sandbox", "exec", "db", "cat", path)["stdout"])
 
 
+def test_a_sandbox_without_a_snapshot_says_how_to_make_one(tb: Run, db: str) -> None:
+    refused = tb("sandbox", "restore", "db")
+    assert (refused.code, refused["error"]["message"]) == (1, "sandbox db has no snapshot yet")
+    assert refused["error"]["hint"] == "`takeback sandbox snapshot db` makes one"
+
+
 def test_a_step_is_tried_and_the_printed_command_takes_it_back(tb: Run, db: str) -> None:
     tb("sandbox", "exec", "db", "echo old > file; echo x > gone")
     failed = tb("sandbox", "try", "--verify", "echo checked; false", "db", "--", "sh", "-c", "echo new > file")

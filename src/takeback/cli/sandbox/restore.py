@@ -29,13 +29,16 @@ def command(face: Face, id: str, snapshot: str | None, no_undo: bool) -> int:
     What it is now is saved first and kept for a day, so that this can be taken back; when that cannot be done it is
     left alone, and --no-undo goes ahead. One that was stopped or died runs again; what is saved of it are its files.
     """
-    from takeback.errors import SnapshotNotFound
+    from takeback.errors import NothingToDo
 
     box = common.find(face, id)
     if snapshot is None:
         own = [one for one in box.snapshots() if "takeback.undo" not in one["labels"]]
         if not own:
-            raise SnapshotNotFound(id=f"of {id}")
+            raise NothingToDo(
+                sentence=f"sandbox {printable(id)} has no snapshot yet",
+                next=f"`takeback sandbox snapshot {printable(id)}` makes one",
+            )
         record = own[0]
     else:
         record = common.find_snapshot(face, snapshot)
