@@ -103,6 +103,16 @@ def test_a_rebased_task_is_found_by_its_name(stack: Project) -> None:
     assert (done["outcome"], done["branch"]) == ("reverted", "other")
 
 
+def test_a_task_that_was_reverted_is_shown_as_such_and_found_by_its_bare_name(shop: Project) -> None:
+    task(shop, "a", "echo a > a", "--onto", "night")
+    assert shop.tb("show", "t:a", as_json=False).out.decode().splitlines()[0].endswith("  landed")
+    shop.tb("revert", "a")
+    assert shop.tb("show", "t:a", as_json=False).out.decode().splitlines()[0].endswith("  reverted")
+    bare = shop.tb("show", "a", check=False)
+    assert (bare.error, bare["error"]["hint"]) == ("unknown-id", "it is a task: takeback show t:a")
+    assert "task" not in shop.tb("show", "b", check=False)["error"]["hint"]
+
+
 def test_what_has_not_landed_cannot_be_reverted(shop: Project) -> None:
     task(shop, "bad", "touch broken", "--attempts", "1", check=False)
     assert shop.tb("revert", "bad", check=False).error == "nothing-to-do"

@@ -29,8 +29,17 @@ def command(face: Face, id: str) -> int:
         from takeback.cli.task import shown
 
         return shown.show(face, id)
+    from takeback.errors import UnknownId
+
     with options.opened(face) as project:
-        event, checkpoint, changes = project.show(id)
+        try:
+            event, checkpoint, changes = project.show(id)
+        except UnknownId:
+            from takeback.app.tasks import list_tasks
+
+            if id not in {task.id for task in list_tasks(project)}:
+                raise
+            raise UnknownId(what="event", id=id, nearest=f"it is a task: takeback show t:{id}") from None
     face.answer(documents.redacted_document(event=event, checkpoint=checkpoint, changes=changes))
     if face.json:
         return 0

@@ -43,7 +43,8 @@ def show(face: Face, id: str) -> int:
 def lines(task: Task, now: Now) -> list[str]:
     """Return what is known of a task, for people."""
     subject = printable(task.wish.prompt.strip().partition("\n")[0][:200])
-    said = [f"t:{task.id}  {format_age((time.time_ns() - task.created_ns) / 1e9)}  {task.outcome}", f"  {subject}"]
+    how = "reverted" if now.reverted_by else task.outcome
+    said = [f"t:{task.id}  {format_age((time.time_ns() - task.created_ns) / 1e9)}  {how}", f"  {subject}"]
     if task.reason:
         said.append(f"  {'why':<8} {printable(task.reason)}")
     said += [f"  {common.attempt_line(one)}" for one in task.attempts]
