@@ -164,3 +164,15 @@ def test_blame_names_a_persons_commit_as_no_task(stack: Project) -> None:
     stack.git("switch", "-q", "main")
     assert stack.tb("blame-task", "--verify", "false", check=False).error == "nothing-to-do"
     assert tip(stack, "night") and show(stack, "night", "d") == b"d\n"
+
+
+def test_undo_takes_a_revert_back_whole_and_redo_does_it_again(stack: Project) -> None:
+    before, was = stack.moment(), tip(stack, "night")
+    done = stack.tb("revert", "c")
+    assert done["checkpoint"] and not stack.exists("c")
+    stack.tb("undo")
+    assert before.changes() == [] and tip(stack, "night") == was
+    assert stack.tb("show", "t:c")["outcome"] == "landed"
+    stack.tb("redo")
+    assert tip(stack, "night") == done["reverts"][0]["commit"] and not stack.exists("c")
+    assert stack.git("status", "--porcelain") == b""

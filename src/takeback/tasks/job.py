@@ -17,7 +17,7 @@ from takeback.errors import SetupFailed
 from takeback.host import copies
 from takeback.host.headless import Runner
 from takeback.host.usergit import UserGit
-from takeback.model import CheckpointResult
+from takeback.model import CheckpointResult, Event
 from takeback.tasks import ground, trees
 from takeback.tasks.agents.base import Agent
 from takeback.tasks.checks import Checker, quoted, said
@@ -31,6 +31,12 @@ class Saver(Protocol):
 
     def checkpoint(self, message: str = "", *, task: str | None = None) -> CheckpointResult:
         """Save the worktree now, files and state."""
+
+    def step(self, text: str, *, task: str | None = None) -> AbstractContextManager[str]:
+        """Record the block as one step and give its id, an empty one while takeback is paused."""
+
+    def show(self, id: str) -> tuple[Event, object, object]:
+        """Return what is recorded under an id, first the event."""
 
     def restore(self, id: str, *, yes: bool = False) -> object:
         """Put the whole worktree exactly to a checkpoint."""

@@ -122,20 +122,23 @@ def _checks(tools: Tools, git: UserGit, task: Task, more: Sequence[str]) -> list
 
 
 def _apply(tools: Tools, task: Task, branch: str, tip: str, new: str) -> str:
-    """Move the branch to its new tip, and the tree that has it out along; return the checkpoint of that tree before."""
+    """Move the branch to its new tip, and the tree that has it out along; return the checkpoint of that tree before.
+
+    None is taken where nobody has it out, and while takeback is paused.
+    """
     place = ground.holder(tools.git, branch)
     if place is None:
         done = tools.git.finish("update-ref", "-m", f"takeback: revert {task.id}", f"refs/heads/{branch}", new, tip)
         if done.code != 0:
             raise RevertRefused(id=task.id, why=f"branch {branch} moved meanwhile", next="repeat the command")
         return ""
-    with tools.opened(place) as saver:
-        before = saver.checkpoint(f"before revert t:{task.id}", task=task.id)
-    done = tools.git.at(place).finish("merge", "--ff-only", "-q", "--no-verify-signatures", new)
-    if done.code != 0:
-        lines = [line.strip() for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
-        why = " ".join(lines[:3])[:300] or f"git merge ended with {done.code}"
-        raise RevertRefused(
-            id=task.id, why=f"{os.fsdecode(place)} stands in the way: {why}", next="commit or stash there"
-        )
-    return before.id
+    # A step, so that `undo` puts files, index and branch back together.
+    with tools.opened(place) as saver, saver.step(f"revert t:{task.id}", task=task.id) as step:
+        done = tools.git.at(place).finish("merge", "--ff-only", "-q", "--no-verify-signatures", new)
+        if done.code != 0:
+            lines = [line.strip() for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
+            why = " ".join(lines[:3])[:300] or f"git merge ended with {done.code}"
+            raise RevertRefused(
+                id=task.id, why=f"{os.fsdecode(place)} stands in the way: {why}", next="commit or stash there"
+            )
+        return saver.show(step)[0].before or "" if step else ""
