@@ -104,7 +104,10 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platfor
     server = Server(keeper, OPERATIONS)
     keeper.in_use = lambda: server.calls > 0
     await server.listen(unix.listen(directory.socket))
-    atomic.write_bytes(directory.keeper, json.dumps(_me()).encode(), durable=False)
+    try:
+        atomic.write_bytes(directory.keeper, json.dumps(_me()).encode(), durable=False)
+    except OSError as error:  # on a full disk sandboxes can still be deleted
+        log.warning("%s cannot be written: %s", directory.keeper, error)
     log.info("takeback %s keeps %s", VERSION, directory.root)
     _say(ready, "ready")
     watches = [loop.create_task(one.watch(keeper)) for one in (idle, bounds, *((ahead,) if makes_ahead else ()))]

@@ -50,6 +50,7 @@ async def watch(keeper: Keeper) -> None:
         keeper.meter.tick(keeper)
         for life in keeper.lives():
             if not life.locked:
+                life.write_again()
                 _look(keeper, life, thorough=count % _LOOK_EVERY == 0)
         for snapshot in keeper.snapshots.expired(keeper.now_ns()):
             log.info("the days of snapshot %s are over", snapshot)

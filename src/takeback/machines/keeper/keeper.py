@@ -128,13 +128,16 @@ class Keeper:
     async def discard(self, life: Life) -> dict[str, Any]:
         """Delete a sandbox and return what is said of it from now on; the slow part happens afterwards."""
         self.meter.read(life)
-        await life.delete()
+        noted = await life.delete()
         await self.previews.close(life)
         answer = {**life.record.info(), "status": "deleted", "deletedAt": life.record.info()["endedAt"]}
         self._deleted[life.record.id] = answer
         while len(self._deleted) > _DELETED_KEPT:
             del self._deleted[next(iter(self._deleted))]
-        self.background(self._clean(life))
+        if noted:
+            self.background(self._clean(life))
+        else:  # what is deleted makes room, so a full disk must not keep it; only when it is gone it stays gone
+            await self._clean(life)
         return answer
 
     def deleted(self, sandbox_id: object) -> dict[str, Any] | None:

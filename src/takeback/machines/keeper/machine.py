@@ -18,7 +18,7 @@ import shutil
 import signal
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,6 +77,7 @@ class Life:
         self.deleted = False
         self.over = asyncio.Event()  # it was deleted
         self.began = asyncio.Event()  # it runs, or does so again; whoever waits for that clears it
+        self.unwritten = False  # its record could not be written as it is now; that is tried again
         self.shell = "bash"  # what commands given as a text run in; found out by trying
         self._registry = registry
         self._now_ns = now_ns
@@ -248,9 +249,13 @@ class Life:
                 if isinstance(error, OSError):
                     raise CannotSave(why=f"{kept}: {error.strerror}", next="free some room and repeat") from error
                 raise
-            await self._detach("stopped")
             # Written down before the machine goes: a keeper killed here leaves one that can be started again.
-            self._set(SandboxState.STOPPING, kept=name)
+            try:
+                self._set(SandboxState.STOPPING, must=True, kept=name)
+            except BaseException:
+                shutil.rmtree(kept, ignore_errors=True)
+                raise
+            await self._detach("stopped")
             await threaded(self.engine.remove, self.machine)
             self._set(SandboxState.STOPPED, stop_reason=reason, ended_ns=self._now_ns())
 
@@ -271,7 +276,7 @@ class Life:
 
     def begin(self) -> None:
         """Be about to come up on new FIFOs. Raises OSError."""
-        self._set(SandboxState.STARTING, lost=None, stop_reason=None, ended_ns=0)
+        self._set(SandboxState.STARTING, must=True, lost=None, stop_reason=None, ended_ns=0)
         _make_fifos(self.machine.stdio)
 
     async def arrive(self, saved: Saved) -> None:
@@ -321,17 +326,23 @@ class Life:
             except _FLEETING as error:
                 log.warning("sandbox %s: %s; once more", self.record.id, error)
                 link = await self._bring_up(fresh, record, how, fill)
-            old = self.machine
+            old, kept, now = self.machine, self.kept, self._now_ns()
+            again: dict[str, Any] = {"active_ns": now, "paused_ns": 0, "held": ""}
+            if kept is not None or record.ended_ns:
+                again |= {"kept": "", "lost": None, "stop_reason": None, "ended_ns": 0, "lease_ns": self._lease(now)}
+            try:
+                # From this write on it is the machine; without it the old one is, also for the next keeper.
+                self._note(record.with_state(SandboxState.RUNNING, **again))
+            except BaseException:
+                link.close("it was not taken")
+                await self._undo(fresh)
+                raise
             await self._detach("it was put to a snapshot")
-            self.machine, self.record, self._link = fresh, record, link
+            self.machine, self._link = fresh, link
             self.disk_allowed = 0  # that was for the files of the old one
             self._watch()
-            now = self.active_ns = self._now_ns()
-            again: dict[str, Any] = {"active_ns": now, "paused_ns": 0, "held": ""}
-            kept = self.kept
-            if kept is not None or self.record.ended_ns:
-                again |= {"kept": "", "lost": None, "stop_reason": None, "ended_ns": 0, "lease_ns": self._lease(now)}
-            self._set(SandboxState.RUNNING, **again)
+            self.active_ns = now
+            self._tell()
             await self._join(link)
             if kept is not None:
                 await threaded(shutil.rmtree, kept, ignore_errors=True)
@@ -357,9 +368,12 @@ class Life:
         except BaseException:
             if link is not None:
                 link.close("it was not taken")
-            await threaded(self.engine.remove, fresh)
-            shutil.rmtree(fresh.folder, ignore_errors=True)
+            await self._undo(fresh)
             raise
+
+    async def _undo(self, fresh: Machine) -> None:
+        await threaded(self.engine.remove, fresh)
+        shutil.rmtree(fresh.folder, ignore_errors=True)
 
     async def _fill(self, fresh: Machine, link: Link, fill: Callable[[Link, Link], Awaitable[None]]) -> None:
         """Fill a replacement. When either of the two dies meanwhile nobody waits for its answer."""
@@ -413,17 +427,22 @@ class Life:
                 await self._end_all()
             shutil.rmtree(kept, ignore_errors=True)
 
-    async def delete(self) -> None:
-        """Give up its name and let callers go; `clean` does the slow rest."""
+    async def delete(self) -> bool:
+        """Give up its name and let callers go; `clean` does the slow rest.
+
+        False when that could not be written down: the next keeper would find it again until `clean` has ended.
+        """
         self.deleted = True
         async with self._lock:
             if self.record.state != SandboxState.STOPPED:
                 self._set(SandboxState.STOPPING, stop_reason="deleted", ended_ns=self._now_ns())
             else:
                 self._set(SandboxState.STOPPED, stop_reason="deleted")
+            noted = not self.unwritten
             await self._detach("deleted")
             await self.network.close()
         self.over.set()
+        return noted
 
     async def clean(self) -> None:
         """Remove all of a deleted sandbox."""
@@ -445,8 +464,15 @@ class Life:
     def _note(self, record: SandboxRecord) -> None:
         # What says that a disk is kept, or no more, is all that leads to it.
         durable = bool(self.record.kept or record.kept)
-        self.record = record
         self._registry.save(record, durable=durable)
+        self.record, self.unwritten = record, False
+
+    def write_again(self) -> None:
+        """Write down what could not be written when it happened, if that can be done now."""
+        if self.unwritten and not self.deleted:
+            with suppress(OSError):
+                self._note(self.record)
+                log.info("sandbox %s: its record is written again", self.record.id)
 
     # -- finding again ---------------------------------------------------------------------------------------------
 
@@ -541,7 +567,8 @@ class Life:
         now = self._now_ns()
         self.active_ns = now
         lease = self._lease(now)
-        self._set(SandboxState.RUNNING, ready_ns=now, active_ns=now, lease_ns=lease, kept="", held="")
+        # A kept disk is given up after this, so it must not be named any more.
+        self._set(SandboxState.RUNNING, must=True, ready_ns=now, active_ns=now, lease_ns=lease, kept="", held="")
 
     def _lease(self, now: int) -> int:
         return now + self.record.timeout_seconds * _SECOND if self.record.timeout_seconds else 0
@@ -609,7 +636,7 @@ class Life:
             return
         if self.record.state != SandboxState.RUNNING:
             raise self.stopped()
-        self._set(SandboxState.PAUSING)
+        self._set(SandboxState.PAUSING, must=True)
         try:
             await threaded(self.engine.pause, self.machine)
         except BaseException:
@@ -623,7 +650,7 @@ class Life:
             await self.network.detach(held)
 
     async def _resume(self, timeout_seconds: int | None = None) -> None:
-        self._set(SandboxState.RESUMING)
+        self._set(SandboxState.RESUMING, must=True)
         try:
             await threaded(self.engine.resume, self.machine)
             await self._attach()
@@ -694,7 +721,7 @@ class Life:
     async def _lose(self, why: str) -> None:
         await self._over("lost", lost=why)
 
-    async def _over(self, why: str, **more: str) -> None:
+    async def _over(self, why: str, **more: Any) -> None:
         """Write down that it has ended, and keep its files where they lie."""
         self._over_because = more.get("lost", why)
         log.warning("sandbox %s has ended: %s", self.record.id, self._over_because)
@@ -710,7 +737,7 @@ class Life:
             self._set(SandboxState.STOPPED, kept=kept, stop_reason=why, ended_ns=self._now_ns(), **more)
         finally:
             self._over_because = ""
-        if not left:
+        if not left and not self.unwritten:  # else the next keeper is to find its files by what the engine has
             await threaded(self.engine.remove, self.machine)
 
     async def _keep(self) -> str:
@@ -738,9 +765,23 @@ class Life:
         folder.mkdir(mode=0o700)
         return name, folder
 
-    def _set(self, state: SandboxState, **changes: Any) -> None:
-        self._note(self.record.with_state(state, **changes))
-        if state == SandboxState.RUNNING:
+    def _set(self, state: SandboxState, *, must: bool = False, **changes: Any) -> None:
+        """Be in a state. What is only about to be, or what else is given up for, `must` be written: raises OSError.
+
+        What has happened has happened, also when it cannot be written; that is done later (`write_again`).
+        """
+        record = self.record.with_state(state, **changes)
+        try:
+            self._note(record)
+        except OSError as error:
+            if must:
+                raise
+            log.warning("sandbox %s is %s, which cannot be written yet: %s", record.id, state.value, error)
+            self.record, self.unwritten = record, True
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.record.state == SandboxState.RUNNING:
             self.began.set()
         for future in self._waiting:
             if not future.done():

@@ -6,15 +6,17 @@ Does not cover: the operations (`sandboxes`, `commands`, `files`).
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from takeback._version import VERSION
-from takeback.errors import InvalidRequest, MachineSilent, OtherKeeper, TakebackError
+from takeback.errors import CannotWrite, DiskFull, InvalidRequest, MachineSilent, OtherKeeper, TakebackError
 from takeback.host import unix
 from takeback.machines import wire
 from takeback.machines.lines import Line
@@ -145,9 +147,13 @@ class Server:
             line.write(wire.pack_error(error))
         except asyncio.CancelledError:
             pass  # the caller has gone, or the keeper goes: nobody waits for an answer
+        except OSError as error:
+            said = _disk(error, self._keeper.directory.root)
+            log.warning("an operation failed: %s", error, exc_info=said is None)
+            line.write(wire.pack_error(said or _unknown(error)))
         except Exception as error:
             log.exception("an operation failed")
-            line.write(wire.pack_error(TakebackError(detail=f"{type(error).__name__}: {error}")))
+            line.write(wire.pack_error(_unknown(error)))
         finally:
             line.on_lost = None
             try:
@@ -169,6 +175,19 @@ class Server:
         if request.get("protocol") != wire.PROTOCOL:
             raise OtherKeeper(theirs=VERSION, ours=request.get("version"), count=alive)
         return True
+
+
+def _unknown(error: Exception) -> TakebackError:
+    return TakebackError(detail=f"{type(error).__name__}: {error}")
+
+
+def _disk(error: OSError, data: Path) -> TakebackError | None:
+    """Return what to say when the data directory cannot be written, None when that is not what happened."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(path=data)
+    if error.errno == errno.EROFS:
+        return CannotWrite(path=data, why=error.strerror, next="make it writable and repeat")
+    return None
 
 
 async def _linger(line: Line) -> None:
