@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from takeback.errors import MachineGone, MachineSilent, NotStarted, SandboxStopped
+from takeback.errors import CannotSave, MachineGone, MachineSilent, NotStarted, SandboxStopped
 from takeback.machines.engine import State
 from takeback.machines.keeper import diffs, idle, reshaping, stored, trials
 from takeback.machines.keeper.machine import Life, machine_of
@@ -243,3 +243,17 @@ def test_after_a_switch_of_the_image_files_are_compared_with_that(monkeypatch: p
     call: Any = SimpleNamespace(keeper=SimpleNamespace(registry=SimpleNamespace(folder=lambda id: Path("/"))))
     one: Any = SimpleNamespace(record=record(generation=2, born_of=None, made_from="another"))
     assert asyncio.run(diffs._of_birth(call, one)) == "the image"
+
+
+@pytest.mark.parametrize(("changes", "stays"), [({}, False), ({"name": "mine"}, True), ({"trial_ns": 9}, False)])
+def test_copies_that_nobody_knows_of_go_with_their_caller(tmp_path: Path, changes: dict[str, Any], stays: bool) -> None:
+    async def main() -> None:
+        call: Any = SimpleNamespace(line=SimpleNamespace(ended=True))
+        copies = [life(tmp_path, **changes)]
+        if stays:
+            await trials.begun(call, copies)
+        else:
+            with pytest.raises(CannotSave, match="its caller has gone"):
+                await trials.begun(call, copies)
+
+    asyncio.run(main())

@@ -48,12 +48,12 @@ def fields(call: Call, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def begun(call: Call, copies: Sequence[Life]) -> None:
-    """Note what trial copies begin with; give up when whoever wanted them has gone."""
+    """Note what trial copies begin with; give up when whoever wanted copies, of which nobody else knows, has gone."""
     for copy in copies:
+        if call.line.ended and (copy.record.trial_ns or copy.record.name is None):
+            raise CannotSave(why="its caller has gone", next="repeat it")
         if not copy.record.trial_ns:
             continue
-        if call.line.ended:
-            raise CannotSave(why="its caller has gone", next="repeat it")
         # Layers tell later what a step changed; a disk in memory does not.
         if copy.record.disk == DiskKind.MEMORY:
             listings.keep(copy, call.keeper.registry.folder(copy.record.id), await listings.inside(copy))
