@@ -10,6 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
+_PREFIX = ".tmp-"
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
@@ -18,7 +19,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
 
     Raises OSError; on error the old file is still there and no temp file is left.
     """
-    fd, temp = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
+    fd, temp = tempfile.mkstemp(prefix=_PREFIX, dir=path.parent)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
@@ -34,6 +35,12 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
         raise
     if durable:
         sync_directory(path.parent)
+
+
+def clear(folder: Path) -> None:
+    """Remove the temp files that killed writers left in `folder`; for whoever knows that nobody writes there now."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        left.unlink(missing_ok=True)
 
 
 def sync_directory(path: Path) -> None:

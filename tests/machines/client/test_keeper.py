@@ -210,6 +210,9 @@ async def test_a_record_that_cannot_be_read_does_no_harm_to_the_others(one: Face
         spoiled.mkdir()
         (spoiled / "sandbox.json").write_text('{"format": 1, "id"')
         (world.directory.root / "sandboxes" / "22222222-2222-4222-8222-222222222222").mkdir()
+        for name in ("sandboxes", "snapshots"):
+            (world.directory.root / name).mkdir(exist_ok=True)
+            (world.directory.root / name / ".stray").touch()
         kill_keeper(world)
         assert (await box.exec("true")).exit_code == 0
         found = {other.id: other for other in await one.list()}
@@ -348,3 +351,23 @@ async def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end
         await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", ["in", pytest.param("engine.json", marks=pytest.mark.long)])
+async def test_a_sandbox_whose_files_are_gone_is_lost_alone_and_leaves_no_process(
+    one: Face, world: World, name: str
+) -> None:
+    async with await one.create() as box:
+        damaged = await one.create()
+        folder = world.directory.sandbox(damaged.id)
+        left = folder / ".tmp-left"
+        left.touch()
+        kill_keeper(world)
+        (folder / name).unlink()
+        assert (await box.exec("true")).exit_code == 0
+        assert not left.exists()
+        await damaged.refresh()
+        assert damaged.state == "stopped" and damaged.info["lost"]
+        await damaged.delete()
+        running = {record.id for record in await one.list()}
+        assert running == {box.id}

@@ -173,7 +173,7 @@ class Keeper:
         cut = await self._recover_forks(found)
         await asyncio.gather(*(self._recover(life) for life in found if life not in cut))
         await trials.recover(self)
-        self._whole = whole
+        self._whole = self._whole and whole
         if self.directory.engine_state.is_dir():
             self._sweep()
 
@@ -225,8 +225,12 @@ class Keeper:
             life.deleted = True
             self.background(self._clean(life))
             return
-        await life.adopt()
-        await self.previews.resume(life)
+        try:
+            await life.adopt()
+            await self.previews.resume(life)
+        except Exception:  # of this one only: the others can be used
+            log.exception("sandbox %s cannot be looked after", life.record.id)
+            self._whole = False
 
     # -- its own life ----------------------------------------------------------------------------------------------
 

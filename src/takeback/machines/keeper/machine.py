@@ -38,6 +38,7 @@ from takeback.errors import (
     TimedOut,
     Unsupported,
 )
+from takeback.host import atomic
 from takeback.machines.channel.link import LIMIT, Link
 from takeback.machines.engine import Answers, DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
 from takeback.machines.keeper.registry import Registry
@@ -483,9 +484,11 @@ class Life:
                 await threaded(self.engine.remove, stale)
                 if stale.folder != self._registry.folder(self.record.id):
                     shutil.rmtree(stale.folder, ignore_errors=True)
-            for kept in self._registry.folder(self.record.id).glob(f"{_KEPT}*"):
+            folder = self._registry.folder(self.record.id)
+            for kept in folder.glob(f"{_KEPT}*"):
                 if kept.name != self.record.kept:
                     shutil.rmtree(kept, ignore_errors=True)
+            atomic.clear(folder)
             if self.record.state == SandboxState.STOPPED:
                 return
             if self.record.kept:
@@ -507,7 +510,7 @@ class Life:
                     await self._lose("its processes ended with the boot, or the namespaces, that they were started in")
                 else:
                     await self._lose(f"it had ended when a keeper looked for it again ({state.value})")
-            except TakebackError as error:
+            except (TakebackError, OSError) as error:  # one whose files are damaged must not keep all others away
                 await self._lose(str(error))
 
     async def check(self) -> None:

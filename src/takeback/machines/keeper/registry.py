@@ -56,6 +56,8 @@ class Registry:
         """Give every record; of one that cannot be read, one that says why and can be deleted."""
         top = self._directory.root / "sandboxes"
         for folder in sorted(top.iterdir()) if top.is_dir() else ():
+            if not folder.is_dir():
+                continue  # not ours: whatever put it there may have it back
             try:
                 yield self._read(folder / _NAME)
             except (OSError, ValueError, Damaged) as error:

@@ -60,6 +60,8 @@ class Snapshots:
         """Read them all, removing what was never finished; one that cannot be read can be seen and deleted."""
         top = self._directory.root / "snapshots"
         for folder in sorted(top.iterdir()) if top.is_dir() else ():
+            if not folder.is_dir():
+                continue
             try:
                 record = SnapshotRecord.from_json(json.loads((folder / _NAME).read_bytes()))
                 self._records[record.id] = record

@@ -246,6 +246,12 @@ class Containers:
             return True
         return False
 
+    def end_in(self, folder: Path) -> None:
+        """Kill what runs in bundles in a folder that no record names: it was lost, or cannot be read."""
+        wanted = os.fsencode(f"--bundle={folder}/")
+        found = ending.with_command(lambda arguments: any(one.startswith(wanted) for one in arguments))
+        ending.kill_exactly([*found, *(child for one in found for child in ending.below(one.pid))], _KILL)
+
     def _kill(self, container: Container) -> bool:
         recorded = [found for found in container.processes() if found.alive()]
         targets = list(recorded)

@@ -306,6 +306,8 @@ class GVisor:
 
     def remove(self, machine: Machine) -> None:
         with self._working(machine):
+            if self._record(machine) is None:
+                self._containers.end_in(machine.folder / "run")
             self._forget(machine)
             if mounts.unmount_below(machine.folder):
                 shutil.rmtree(machine.folder / "run", ignore_errors=True)
