@@ -193,6 +193,13 @@ async def test_a_keeper_that_cannot_start_says_why(world: World) -> None:
     world.directory.log.unlink()
 
 
+async def test_a_log_that_cannot_be_written_is_what_it_says(world: World) -> None:
+    world.directory.log.mkdir(parents=True)
+    with pytest.raises(KeeperFailed, match="its log cannot be written: Is a directory"):
+        Sandbox.list(client=world.client)
+    world.directory.log.rmdir()
+
+
 async def test_its_record_and_log_are_there_and_bounded(one: Face, world: World) -> None:
     async with await one.create():
         noted = json.loads(world.directory.keeper.read_bytes())
@@ -210,7 +217,7 @@ async def test_a_record_that_cannot_be_read_does_no_harm_to_the_others(one: Face
         spoiled.mkdir()
         (spoiled / "sandbox.json").write_text('{"format": 1, "id"')
         (world.directory.root / "sandboxes" / "22222222-2222-4222-8222-222222222222").mkdir()
-        for name in ("sandboxes", "snapshots"):
+        for name in ("sandboxes", "snapshots", "pool"):
             (world.directory.root / name).mkdir(exist_ok=True)
             (world.directory.root / name / ".stray").touch()
         kill_keeper(world)

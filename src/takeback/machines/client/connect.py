@@ -121,8 +121,11 @@ class Client:
 
     def _start_one(self, until: float) -> str:
         """Start a keeper and return why it is none, or an empty text; "busy" when there is one already."""
+        try:
+            log = os.open(self.directory.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            return f"its log cannot be written: {error.strerror}"
         reader, writer = os.pipe()
-        log = os.open(self.directory.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             said = os.fstat(log).st_size
             around = _namespaces(self.directory)

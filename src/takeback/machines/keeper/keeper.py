@@ -199,7 +199,7 @@ class Keeper:
         saved = [one for _, kept in needed for one in kept] + self.snapshots.folders()
         try:
             removed = self.engine("gvisor").sweep(machines, saved)
-        except TakebackError as error:
+        except (TakebackError, OSError) as error:
             log.warning("nothing could be swept: %s", error)
             return
         if removed:

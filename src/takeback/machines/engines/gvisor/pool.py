@@ -139,7 +139,7 @@ class Pool:
             return []
         removed = []
         for name in names:
-            if name in wanted or name in self.ids():
+            if name in wanted or name in self.ids() or not (self._folder / name).is_dir():
                 continue
             try:
                 record = checks.read(self._folder / name)
