@@ -64,6 +64,11 @@ def overlay_tree(lower: Sequence[Path], upper: Path, work: Path, *, user: bool) 
             _option(context, "lowerdir+", short(path))
         _option(context, "upperdir", short(upper))
         _option(context, "workdir", short(work))
+        # Some kernels have other defaults. With `index` nothing can be mounted over an upper that is in use still; with
+        # the others an upper only says by path what it has of those below, and is of no use over anything else.
+        _option(context, "index", "off")
+        _option(context, "metacopy", "off")
+        _option(context, "redirect_dir", "nofollow" if user else "off")
         # Else unmounting writes out the whole filesystem below, whoever's files wait there, and so does each copy-up.
         _option(context, "volatile")
         _configure(context, _CREATE, None, None)
