@@ -132,6 +132,21 @@ async def test_large_files_go_up_and_down_in_pieces(face: Face, tmp_path: Path) 
         assert sorted(os.listdir(tmp_path)) == ["back", "large"]
 
 
+async def test_a_download_to_a_fifo_is_written_into_it_and_not_put_in_its_place(face: Face, tmp_path: Path) -> None:
+    """With rights, the same call with /dev/null made an ordinary file of it."""
+    async with await face.create() as box:
+        os.mkfifo(tmp_path / "fifo")
+        reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            await box.files.write("/workspace/file", "text")
+            await box.files.download("/workspace/file", tmp_path / "fifo")
+            assert os.read(reader, 100) == b"text"
+        finally:
+            os.close(reader)
+        assert (tmp_path / "fifo").is_fifo()
+        assert os.listdir(tmp_path) == ["fifo"]
+
+
 async def test_folders_go_up_and_down_whole(face: Face, tmp_path: Path) -> None:
     async with await face.create() as box:
         source = tmp_path / "tree"

@@ -117,6 +117,15 @@ def download(sandbox: str, path: str, to: Local, user: str) -> Op[None]:
         return
     if target.is_dir():
         target = target / path.rstrip("/").rsplit("/", 1)[-1]
+    if target.exists() and not target.is_file():
+        # A device, a FIFO: to write into, as cp(1) does, and never to put a file in the place of.
+        try:
+            opened = yield Run(open, (target, "wb", 0), blocking=True)
+        except OSError as error:
+            raise CannotWrite(path=target, why=error.strerror, next="name a file") from error
+        with opened as special:
+            yield from _receive(_request("read", sandbox, path, user=user), lambda data: _put(special, data))
+        return
     try:
         fd, temp = tempfile.mkstemp(prefix=".tmp-", dir=target.parent)
     except OSError as error:
