@@ -48,3 +48,16 @@ async def test_there_is_no_way_round(one: Face, tmp_path_factory: pytest.TempPat
                 assert "hello" not in done.stdout.splitlines(), words
             await box.network.set(internet=True, connect=[server.address])
             assert (await box.exec(f"curl -s --noproxy '' -x socks5h://127.0.0.1:10800 {url}")).stdout == "hello"
+
+
+async def test_what_all_sandboxes_share_cannot_be_emptied(one: Face) -> None:
+    """gVisor truncates on open before it looks whether the mount is read-only (found with 20240729)."""
+    async with await one.create() as box:
+        size = (await box.exec("stat -c %s /.takeback/init")).stdout
+        for words in (": > /.takeback/init", "cp /bin/echo /.takeback/init", "truncate -s 1 /.takeback/init"):
+            assert (await box.exec(words, user="root")).exit_code != 0, words
+        source = "import os; os.open('/.takeback/init', os.O_RDONLY | os.O_TRUNC)"
+        assert (await box.exec(["python3", "-c", source], user="root")).exit_code != 0
+        assert (await box.exec("stat -c %s /.takeback/init")).stdout == size
+        async with await one.create() as other:
+            assert (await other.exec("echo alive")).stdout == "alive\n"

@@ -33,6 +33,7 @@ from takeback.machines.keeper import (
     processes,
     reshaping,
     sandboxes,
+    shared,
     snapshots,
     stored,
     trials,
@@ -100,6 +101,7 @@ async def _keep(directory: MachinesDir, ready: int, idle_seconds: float, platfor
         loop.add_signal_handler(number, keeper.end, signal.Signals(number).name)
     if proc.users_here() == 1:  # an ordinary user's, made for it: the next keeper is to find them
         spaces.write(directory.spaces)
+    shared.begin()
     await keeper.recover()
     server = Server(keeper, OPERATIONS)
     keeper.in_use = lambda: server.calls > 0

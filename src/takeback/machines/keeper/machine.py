@@ -41,6 +41,7 @@ from takeback.errors import (
 from takeback.host import atomic
 from takeback.machines.channel.link import LIMIT, Link
 from takeback.machines.engine import Answers, DiskKind, Engine, Machine, MachineSpec, Saved, State, Stdio, Usage
+from takeback.machines.keeper import shared
 from takeback.machines.keeper.registry import Registry
 from takeback.machines.model import SandboxRecord, SandboxState
 from takeback.machines.network.state import SandboxNetwork
@@ -832,7 +833,7 @@ def machine_of(record: SandboxRecord, folder: Path) -> Machine:
     spec = MachineSpec(
         base=Path(record.base.root),
         disk=DiskKind(record.disk),
-        supervisor=Path(record.supervisor),
+        supervisor=shared.protected(Path(record.supervisor)),
         vcpu=record.vcpu,
         memory_mib=record.memory_mib,
         disk_mib=record.disk_mib,
