@@ -211,6 +211,12 @@ class SandboxNotFound(UsageError):
     hint = "`takeback sandbox ls` shows those there are; a deleted one cannot be brought back"
 
 
+class SandboxReplaced(SandboxNotFound):
+    kind = "sandbox-replaced"
+    message = "sandbox {id!r} is gone: its copy {heir!r} took its place"
+    hint = "go on with that one: `trial.kept` of the trial that was kept, `takeback sandbox ls` in a shell"
+
+
 class ProcessNotFound(UsageError):
     kind = "process-not-found"
     http_status = 404

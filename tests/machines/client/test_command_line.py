@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cli.terminal import on_terminal
 from tests.machines.client import leaks
-from tests.support.cli import Home, Result
+from tests.support.cli import Home, Result, wait_for
 
 Run = Callable[..., Result]
 
@@ -64,6 +65,14 @@ def test_exec_passes_everything_through(tb: Run, db: str) -> None:
     late = tb("exec", "--timeout", "1s", "db", "sleep 60", as_json=False)
     assert late.code == 124
     assert tb("exec", "db", "ls", "-d", "/tmp", as_json=False).out == b"/tmp\n"
+
+
+def test_a_command_nobody_listens_to_any_more_is_ended(tb: Run, machines: Home, db: str) -> None:
+    takeback = f"{sys.executable} -m takeback"
+    machines.sh(machines.path, f"{takeback} sandbox exec db -- yes | head -1")
+    wait_for(lambda: all(one["state"] != "running" for one in tb("ps", "db")["processes"]))
+    said = machines.sh(machines.path, f"{takeback} sandbox exec db -- sh -c 'echo hi; exit 3' >&- || echo $?")
+    assert said == b"3\n"
 
 
 def test_files_are_copied_both_ways(tb: Run, db: str, tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ async def count(box: Any) -> int:
     raise AssertionError("it does not count")
 
 
+async def test_a_file_has_one_content_under_all_its_names(face: Face, disk: str) -> None:
+    async with await face.create(disk=disk) as box:
+        await box.exec("echo x > a; ln a b; cat b; echo longer-text > b")
+        assert (await box.exec("cat a; stat -c '%s %h' a")).stdout == "longer-text\n12 2\n"
+        await box.exec("rm b; ln a c; echo more >> c")
+        assert (await box.exec("cat a; stat -c %h a")).stdout == "longer-text\nmore\n2\n"
+
+
 async def test_a_copy_has_files_memory_and_processes_and_goes_its_own_way(face: Face, disk: str) -> None:
     async with await face.create(name="source", disk=disk, env={"A": "1"}, labels={"team": "x"}) as box:
         process = await box.spawn("n=1; while read line; do n=$((n*2)); echo $n; done")

@@ -106,10 +106,13 @@ async def test_errors_name_the_path(face: Face) -> None:
             (PermissionDenied, box.files.write("/etc/new", "x")),
             (FileNotFound, box.files.download("/workspace/none", "/tmp/never")),
             (InvalidRequest, box.files.read("relative")),
+            (InvalidRequest, box.files.list("/", limit=-1)),
+            (InvalidRequest, box.files.write("/workspace/x", "x", mode=True)),
+            (TypeError, box.files.write("/workspace/x", 5)),  # no five zeros
         ):
             with pytest.raises(error) as caught:
                 await call
-            assert "/" in str(caught.value) or error is InvalidRequest
+            assert "/" in str(caught.value) or error in (InvalidRequest, TypeError)
         with pytest.raises(FileNotFound):
             [data async for data in box.files.read_stream("/workspace/none")]
         assert not Path("/tmp/never").exists()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from takeback.errors import InvalidRequest, KeeperGone, SandboxNotFound, TakebackError, UsageError
+from takeback.errors import InvalidRequest, KeeperGone, SandboxNotFound, SandboxReplaced, TakebackError, UsageError
 from takeback.machines.client import undo
 from takeback.machines.client.sandbox import Sandbox
 from takeback.machines.client.trial import try_in_copy
@@ -116,6 +116,9 @@ def test_the_log_has_the_step_and_the_check(box: Sandbox, world: World) -> None:
 def test_a_step_may_be_words_or_a_function(box: Sandbox, world: World) -> None:
     trial = try_in_copy(box, ["touch", "a b"], lambda copy: copy.files.exists("/workspace/a b"), cwd="/workspace")
     assert trial.passed and trial.kept.files.exists("/workspace/a b")
+    with pytest.raises(SandboxReplaced) as gone:
+        box.exec("true")
+    assert gone.value.fields["heir"] == (trial.kept.info["name"] or trial.kept.id)
 
     def broken(copy: Sandbox) -> None:
         copy.files.write("/workspace/c", "x")

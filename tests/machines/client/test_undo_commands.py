@@ -59,6 +59,16 @@ def test_a_sandbox_without_a_snapshot_says_how_to_make_one(tb: Run, db: str) -> 
     assert refused["error"]["hint"] == "`takeback sandbox snapshot db` makes one"
 
 
+def test_a_snapshot_starts_another_sandbox_also_when_its_own_is_gone(tb: Run, db: str) -> None:
+    tb("sandbox", "exec", "db", "echo kept > file")
+    tb("sandbox", "snapshot", "--name", "good", "db")
+    tb("sandbox", "rm", "--yes", "db")
+    made = tb("sandbox", "create", "--snapshot", "good", "--name", "again")
+    assert made.code == 0, made.text
+    assert tb("sandbox", "exec", "again", "cat", "file")["stdout"] == "kept\n"
+    assert tb("sandbox", "create", "--snapshot", "none").error == "snapshot-not-found"
+
+
 def test_a_step_is_tried_and_the_printed_command_takes_it_back(tb: Run, db: str) -> None:
     tb("sandbox", "exec", "db", "echo old > file; echo x > gone")
     failed = tb("sandbox", "try", "--verify", "echo checked; false", "db", "--", "sh", "-c", "echo new > file")

@@ -23,7 +23,7 @@ _MIB = 1 << 20
     examples=[
         ("takeback sandbox create --name db", "the default image, with a name"),
         ("takeback sandbox create --memory 1G --allow registries", "a small one that only gets packages"),
-        ("takeback sandbox create --image /srv/rootfs --idle-pause 0s", "a folder as its disk; it never pauses"),
+        ("takeback sandbox create --snapshot good", "from a snapshot, also of a sandbox that is gone"),
     ],
 )
 @click.option("--name", metavar="NAME", help="A name, unique among the living ones.")
@@ -32,6 +32,7 @@ _MIB = 1 << 20
     metavar="IMAGE",
     help="`debian` (the default), `host`, `host:/folder`, a folder's full path, oci:/layout, name:tag.",
 )
+@click.option("--snapshot", metavar="ID", help="Start from a snapshot, by id or name, in place of an image.")
 @click.option("--label", "labels", multiple=True, metavar="K=V", callback=common.pairs, help="A label; repeatable.")
 @click.option("--env", multiple=True, metavar="K=V", callback=common.pairs, help="A variable for all commands in it.")
 @click.option("--vcpu", type=int, metavar="N", help="Processors (2).")
@@ -50,6 +51,7 @@ def command(
     face: Face,
     name: str | None,
     image: str | None,
+    snapshot: str | None,
     labels: dict[str, str],
     env: dict[str, str],
     vcpu: int | None,
@@ -75,6 +77,7 @@ def command(
     fields: dict[str, Any] = {
         "name": name,
         "image": image,
+        "snapshot": snapshot and common.find_snapshot(face, snapshot)["id"],
         "labels": labels or None,
         "env": env or None,
         "vcpu": vcpu,

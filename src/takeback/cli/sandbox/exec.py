@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import sys
-from typing import Any, BinaryIO
+from contextlib import suppress
+from typing import Any, BinaryIO, TextIO
 
 import click
 
@@ -13,6 +14,7 @@ from takeback.cli import options
 from takeback.cli.output import Face
 from takeback.cli.sandbox import common
 from takeback.cli.values import timeout as as_timeout
+from takeback.errors import TakebackError
 
 _OUT_OF_TIME = 124
 _DAY_MS = 86_400_000
@@ -60,16 +62,28 @@ def command(
         face.answer(documents.document(**result.to_dict()))
         return _OUT_OF_TIME if result.timed_out else result.exit_code or 0
     code: int | None = 0
-    for event in box.exec_stream(command, cwd=cwd, user=user, env=env, stdin=data, timeout_ms=limit):
-        if event["type"] in ("stdout", "stderr"):
-            _write(sys.stdout.buffer if event["type"] == "stdout" else sys.stderr.buffer, event)
-        elif event["type"] == "truncated":
-            face.note(f"{event['droppedBytes']} bytes of output were lost")
-        elif event["type"] == "exit":
-            code = event["exitCode"]
+    process = ""
+    try:
+        for event in box.exec_stream(command, cwd=cwd, user=user, env=env, stdin=data, timeout_ms=limit):
+            if event["type"] in ("stdout", "stderr"):
+                _write(sys.stdout if event["type"] == "stdout" else sys.stderr, event)
+            elif event["type"] == "start":
+                process = event["processId"]
+            elif event["type"] == "truncated":
+                face.note(f"{event['droppedBytes']} bytes of output were lost")
+            elif event["type"] == "exit":
+                code = event["exitCode"]
+    except BrokenPipeError:
+        if process:  # as in a shell: whoever writes to nobody is ended
+            with suppress(TakebackError):
+                box.process(process).kill("SIGPIPE")
+        raise
     return _OUT_OF_TIME if code is None else code
 
 
-def _write(stream: BinaryIO, event: dict[str, Any]) -> None:
+def _write(text: TextIO | None, event: dict[str, Any]) -> None:
+    if text is None:  # it was closed before this command began
+        return
+    stream: BinaryIO = text.buffer
     stream.write(base64.b64decode(event["base64"]) if "base64" in event else event["data"].encode())
     stream.flush()

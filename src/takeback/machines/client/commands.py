@@ -145,9 +145,18 @@ def control(op: str, sandbox: str, process: str, **fields: Any) -> Op[Any]:
     return answer
 
 
+def raw_of(data: Data) -> bytes:
+    """Return text or bytes as bytes. Raises TypeError for anything else: bytes(5) would be five zeros."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogateescape")
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"str or bytes are wanted, not {type(data).__name__}")
+    return bytes(data)
+
+
 def send_all(data: Data) -> Op[None]:
     """Send the input of an operation and its end."""
-    raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+    raw = raw_of(data)
     for at in range(0, len(raw), wire.CHUNK):
         yield Send(wire.pack(wire.Type.DATA, raw[at : at + wire.CHUNK]))
     yield Send(wire.pack(wire.Type.EOF))

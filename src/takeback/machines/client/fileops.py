@@ -18,7 +18,8 @@ from typing import IO, Any
 
 from takeback.errors import CannotRead, CannotWrite, FileNotFound, InvalidRequest
 from takeback.machines import wire
-from takeback.machines.client.commands import Data, send_all
+from takeback.machines.client.commands import Data, raw_of, send_all
+from takeback.machines.client.operations import first
 from takeback.machines.client.steps import RECEIVE, Give, Op, Run, Send, ask, begin, document
 from takeback.machines.client.unpacking import unpack
 
@@ -50,7 +51,7 @@ def read_stream(sandbox: str, path: str) -> Op[None]:
 
 def write(sandbox: str, path: str, data: Data, mode: int | str | None) -> Op[dict[str, Any]]:
     """Replace a file at once, making its folders."""
-    raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+    raw = raw_of(data)
     yield from begin(_request("write", sandbox, path, size=len(raw), mode=as_mode(mode)))
     yield from send_all(raw)
     document((yield RECEIVE), "write")
@@ -69,7 +70,7 @@ def listing(
         if (hidden is not False or not any(part.startswith(".") for part in entry["path"].removeprefix(top).split("/")))
         and (glob is None or matches(entry["path"].removeprefix(top), glob))
     ]
-    return found if limit is None else found[:limit]
+    return first(found, limit)
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -188,8 +189,8 @@ def as_mode(mode: int | str | None) -> str | None:
     """Return a mode as octal digits; 493, "755" and "0755" are the same. Raises InvalidRequest."""
     if mode is None:
         return None
-    digits = f"{mode:o}" if isinstance(mode, int) else mode
-    if not digits or len(digits) > 5 or set(digits) - set("01234567"):
+    digits = f"{mode:o}" if isinstance(mode, int) and not isinstance(mode, bool) else mode
+    if not isinstance(digits, str) or not digits or len(digits) > 5 or set(digits) - set("01234567"):
         raise InvalidRequest(detail=f"{mode!r} is no file mode", next='say 0o755 or "755"')
     return digits
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from takeback.errors import InvalidRequest, TakebackError
 from takeback.machines.client import networking
@@ -15,6 +15,7 @@ from takeback.machines.client.connect import Client
 from takeback.machines.client.steps import Op, Run, ask
 
 Info = dict[str, Any]
+T = TypeVar("T")
 
 
 class Wishes(TypedDict, total=False):
@@ -119,7 +120,7 @@ def listing(
     states = [state] if isinstance(state, str) else list(state or ())
     request = {"op": "list", "states": states, "stopped": include_stopped, "labels": dict(labels or {}), "name": name}
     infos: list[Info] = yield from ask(request)
-    return infos if limit is None else infos[:limit]
+    return first(infos, limit)
 
 
 def change(op: str, sandbox: str, **fields: Any) -> Op[Info]:
@@ -178,6 +179,13 @@ def fork(client: Client, sandbox: str, fields: Mapping[str, Any]) -> Op[list[Inf
     answer = yield from ask({"op": "fork", "sandbox": sandbox, "fields": sent})
     infos: list[Info] = [{**info, "forkSnapshot": answer["snapshot"]} for info in answer["sandboxes"]]
     return infos
+
+
+def first(found: list[T], limit: int | None) -> list[T]:
+    """Return the first of what was found, all without a limit. Raises InvalidRequest for one below 0."""
+    if limit is not None and limit < 0:
+        raise InvalidRequest(detail=f"limit={limit}", next="it is 0 or more")
+    return found if limit is None else found[:limit]
 
 
 def snapshots(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from takeback.errors import NameTaken, SandboxNotFound, TakebackError
+from takeback.errors import NameTaken, SandboxNotFound, SandboxReplaced, TakebackError
 from takeback.host import process
 from takeback.machines.engine import Engine
 from takeback.machines.keeper import batches, networks, programs, trials
@@ -82,6 +82,9 @@ class Keeper:
         """Return a sandbox by its id. Raises SandboxNotFound."""
         life = self._lives.get(str(sandbox_id))
         if life is None or life.deleted:
+            for heir in self.lives():
+                if sandbox_id in heir.record.replaced:
+                    raise SandboxReplaced(id=str(sandbox_id), heir=heir.record.name or heir.record.id)
             raise SandboxNotFound(id=str(sandbox_id))
         return life
 

@@ -154,6 +154,9 @@ class Runsc:
             "--network=none",
             f"--platform={platform}",
             f"--overlay2={overlay}",
+            # Without an overlay of its own it would keep size and content of a file by name: one written through a
+            # hard link was read short by its other name.
+            *(["--file-access=shared"] if overlay == "none" else []),
             "--ignore-cgroups",  # ours are joined before it starts (`limits`)
             f"--log={log}",
             "--log-format=json",
