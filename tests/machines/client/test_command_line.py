@@ -100,6 +100,7 @@ def test_what_cannot_be_meant_is_said(tb: Run, machines: Home, db: str) -> None:
     assert tb("create", "--name", "db", *image).error == "name-taken"
     assert tb("create", "--name", "db", "--reuse", *image)["sandbox"]["id"] == db
     assert tb("create", "--vcpu", "99", *image).error == "invalid-request"
+    assert tb("create", "--memory", "10", *image).code == 2
     assert tb("create", "--image", "nothing").error == "image-not-found"
     assert tb("create", "--env", "novalue", *image).code == 2
     assert tb("lss").code == 2

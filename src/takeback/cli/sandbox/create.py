@@ -73,6 +73,9 @@ def command(
 
     if offline and (allow or deny or connect):
         raise click.UsageError("--offline goes with no --allow, --deny or --connect")
+    for option, given in (("--memory", memory), ("--disk", disk)):
+        if given is not None and given < _MIB:
+            raise click.UsageError(f"{option} {given} is a number of bytes, and too few: say 512M or 4G")
     rules = {"internet": not offline, "allow": allow, "deny": deny, "connect": connect}
     fields: dict[str, Any] = {
         "name": name,

@@ -29,7 +29,10 @@ def command(face: Face, ids: tuple[str, ...], yes: bool) -> int:
         what = printable(", ".join(ids))
         options.agreed_to(f"Remove {what}? This cannot be taken back.")
     for named, box in zip(ids, boxes, strict=True):
+        stay = len(box.snapshots())
         box.delete()
         face.say(f"removed {printable(named)}")
+        if stay and face.at_terminal:
+            face.note(f"Its snapshots stay ({stay}): takeback sandbox snapshots, takeback sandbox create --snapshot ID")
     face.answer(documents.document(removed=[box.id for box in boxes]))
     return 0
