@@ -102,6 +102,14 @@ def test_an_agent_that_changes_branches_or_leaves_a_lock_moves_no_branch(shop: P
     assert log(shop, "main") == ["first"]
 
 
+def test_a_merge_the_agent_leaves_unfinished_brings_no_other_parent(shop: Project) -> None:
+    side = "git switch -qc side; echo s > s; git add s; git commit -qm side; git switch -q --detach HEAD^"
+    script = f"{side}; echo 1 > one; git add one; git commit -qm one; git merge -q --no-commit --no-ff side"
+    done = task(shop, "merging", script)
+    assert log(shop, "takeback/merging") == ["Do merging", "first"]
+    assert done["revertible"], done["revert_reason"]
+
+
 def test_what_setup_and_checks_leave_lying_about_is_in_no_commit(shop: Project) -> None:
     shop.write(".takeback.toml", '[task]\nsetup = "echo made > by-setup"\n')
     shop.git("add", "-A")

@@ -6,8 +6,9 @@ Does not cover: the order of things (`run`).
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,12 @@ from takeback.tasks.checks import Checker, quoted, said
 from takeback.tasks.model import Task
 from takeback.tasks.record import Folder, Tasks, fold
 from takeback.tasks.settings import TaskSettings
+
+# What an operation of git's that was not ended leaves: the next commit would be its end, with other parents or authors.
+_UNFINISHED = (
+    "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD",
+)  # fmt: skip
+_UNFINISHED_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 
 
 class Saver(Protocol):
@@ -123,6 +130,7 @@ class Job:
         """Put HEAD where the task began, whatever the agent did with it; files and index stay."""
         self._unlock()
         git = self.git
+        self._end_unfinished()
         if self.task.wish.here:
             branch = f"refs/heads/{self.task.branch}"
             if git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1)) != branch:
@@ -131,6 +139,14 @@ class Job:
                 git.run("update-ref", "-m", f"takeback: task {self.task.id}", branch, self.task.base)
         elif git.commit("HEAD") != self.task.base or git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1)):
             git.run("update-ref", "--no-deref", "-m", f"takeback: task {self.task.id}", "HEAD", self.task.base)
+
+    def _end_unfinished(self) -> None:
+        """Forget a merge, pick, revert or rebase that the agent began and did not end; files and index stay."""
+        for name in _UNFINISHED:
+            with suppress(FileNotFoundError):
+                os.unlink(self.git.path(name))
+        for name in _UNFINISHED_FOLDERS:
+            shutil.rmtree(self.git.path(name), ignore_errors=True)
 
     def _unlock(self) -> None:
         """Remove an index.lock that a killed git of the agent left in the task's own worktree."""
