@@ -110,6 +110,33 @@ def test_a_merge_the_agent_leaves_unfinished_brings_no_other_parent(shop: Projec
     assert done["revertible"], done["revert_reason"]
 
 
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "git update-index --skip-worktree app.py",
+        pytest.param("git update-index --assume-unchanged app.py", marks=pytest.mark.long),
+        pytest.param("git config core.ignoreStat true; git add app.py; echo Z=1 >> app.py", marks=pytest.mark.long),
+        pytest.param("git sparse-checkout set --no-cone tests/ check.sh; echo X=1 >> app.py", marks=pytest.mark.long),
+        pytest.param("git sparse-checkout set tests", marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_an_edit_that_the_agent_tells_git_not_to_see_is_in_the_commit(shop: Project, hide: str) -> None:
+    script = f"echo X=1 >> app.py; {hide}; mkdir -p new; echo 1 > new/one"
+    done = task(shop, "hidden", script, "--allow", "outside")
+    changed = shop.git("show", "--name-only", "--format=", done["commit"]).decode().split()
+    assert changed == ["app.py", "new/one"]
+    assert show(shop, done["commit"], "app.py").endswith(b"=1\n")
+
+
+def test_what_the_users_sparse_checkout_leaves_out_stays_in_the_commit(shop: Project) -> None:
+    shop.write("far/away", "x")
+    shop.git("add", "-A")
+    shop.git("commit", "-qm", "far")
+    shop.git("sparse-checkout", "set", "--no-cone", "/*", "!/far/")
+    done = task(shop, "sparse", "test ! -d far && echo 1 > one")
+    assert shop.git("show", "--name-status", "--format=", done["commit"]).decode().split() == ["A", "one"]
+
+
 def test_what_setup_and_checks_leave_lying_about_is_in_no_commit(shop: Project) -> None:
     shop.write(".takeback.toml", '[task]\nsetup = "echo made > by-setup"\n')
     shop.git("add", "-A")

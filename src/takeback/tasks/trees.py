@@ -39,6 +39,7 @@ class Index:
             self.drop()
             if stamp is not None:
                 shutil.copy2(own, self._path)  # with its time, which is what makes entries racy
+                _look_at_all(git.view(index=self._path))
         self._own, self.tree = stamp, ""
         return self._path
 
@@ -65,6 +66,18 @@ class Index:
             os.unlink(self._path)
 
 
+def _look_at_all(git: UserGit) -> None:
+    """Clear the bits by which an index hides what was done to a file, but of files a sparse checkout leaves out."""
+    marked = [one for one in git.run("ls-files", "-v", "-z").split(b"\0") if one[:1] == b"S" or one[:1].islower()]
+    skipped = [one[2:] for one in marked if one[:1] in (b"S", b"s")]
+    if skipped and git.line("config", "--type=bool", "--get", "core.sparseCheckout", ok=(0, 1)) == "true":
+        skipped = [path for path in skipped if os.path.lexists(os.path.join(git.cwd, path))]
+    unchanged = [one[2:] for one in marked if one[:1].islower()]
+    for option, paths in (("--no-skip-worktree", skipped), ("--no-assume-unchanged", unchanged)):
+        if paths:
+            git.run("update-index", option, "-z", "--stdin", feed=b"".join(path + b"\0" for path in paths))
+
+
 _Stamp = tuple[int, int, int, int]
 
 
@@ -86,7 +99,7 @@ def write(git: UserGit, index: Index, base: str = "", without: Sequence[str] = (
     private = git.view(index=index.begin(git, base))
     excluded = (f":(top,exclude,literal){path}" for path in without)
     settings = ("-c", "advice.addEmbeddedRepo=false")
-    done = private.finish(*settings, "add", "-A", "--ignore-errors", "--", ":/", *excluded)
+    done = private.finish(*settings, "add", "-A", "--sparse", "--ignore-errors", "--", ":/", *excluded)
     said = done.err.decode("utf-8", "replace").splitlines()
     left_out = [line.partition("error: ")[2] for line in said if line.startswith("error: ")]
     if done.code not in (0, 1) or (done.code == 1 and not left_out):
