@@ -17,7 +17,7 @@ _SECONDS = 300.0
 # What would turn git to another repository, or to another part of this one.
 _PLACES = frozenset(
     """GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR
-    GIT_NAMESPACE GIT_PREFIX GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS
+    GIT_NAMESPACE GIT_PREFIX GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS
     GIT_ICASE_PATHSPECS GIT_QUARANTINE_PATH GIT_REFLOG_ACTION GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_INTERNAL_SUPER_PREFIX
     GIT_SHALLOW_FILE GIT_GRAFT_FILE GIT_REPLACE_REF_BASE GIT_EXTERNAL_DIFF GIT_DIFF_OPTS""".split()
 )
@@ -31,9 +31,16 @@ _QUIET = {
 }
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment for programs at work in a worktree: the user's, without what points git elsewhere."""
-    return {name: value for name, value in environ.items() if name not in _PLACES}
+def environment(environ: Mapping[str, str], *, top: bytes | None = None) -> dict[str, str]:
+    """Return an environment for programs at work in a worktree: the user's, without what points git elsewhere.
+
+    `top`: the worktree; when it is no repository's any more, git takes none that the folders above it belong to.
+    """
+    env = {name: value for name, value in environ.items() if name not in _PLACES}
+    if top is not None:
+        ceilings = (env.get("GIT_CEILING_DIRECTORIES", ""), os.fsdecode(os.path.dirname(top)))
+        env["GIT_CEILING_DIRECTORIES"] = os.pathsep.join(one for one in ceilings if one)
+    return env
 
 
 class UserGit:
@@ -103,10 +110,13 @@ class UserGit:
             return self.view(hooks=there)
         return self.view(hooks=True)
 
-    def at(self, cwd: bytes, *, marker: str = "") -> UserGit:
-        """Return the same for another worktree; `marker` names what it starts, for `headless.Runner.end_left`."""
+    def at(self, cwd: bytes, *, marker: str = "", top: bool = False) -> UserGit:
+        """Return the same for another worktree; `marker` names what it starts, for `headless.Runner.end_left`.
+
+        `top`: the worktree begins there, so that no repository around it is meant.
+        """
         marked = {MARKER: f"{self._environ.get(MARKER, '')} {marker}".strip()} if marker else {}
-        return UserGit(cwd, {**self._environ, **marked})
+        return UserGit(cwd, environment({**self._environ, **marked}, top=cwd if top else None))
 
     def finish(
         self, *args: str | bytes, feed: bytes | None = None, env: Mapping[str, str] | None = None,
@@ -146,9 +156,17 @@ class UserGit:
             self._paths[name] = os.fsencode(self.line("rev-parse", "--path-format=absolute", "--git-path", name))
         return self._paths[name]
 
+    def forget_paths(self) -> None:
+        """Ask git anew where parts of the repository are: the worktree has others now."""
+        self._paths.clear()
+
     def commit(self, rev: str) -> str:
         """Return the commit a name stands for, or an empty string."""
         return self.line("rev-parse", "-q", "--verify", "--end-of-options", f"{rev}^{{commit}}", ok=(0, 1, 128))
+
+    def has_tree(self, oid: str) -> bool:
+        """Whether the repository has this tree."""
+        return self.finish("cat-file", "-e", f"{oid}^{{tree}}").code == 0
 
     def tree(self, rev: str) -> str:
         """Return the tree of a commit or tree. Raises GitFailed."""

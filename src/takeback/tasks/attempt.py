@@ -13,7 +13,7 @@ from takeback.host import usergit
 from takeback.tasks import flags, ground, outside, trees
 from takeback.tasks.agents.base import Agent, Outcome, Report, Request
 from takeback.tasks.checks import said, tail
-from takeback.tasks.job import Job
+from takeback.tasks.job import GONE, Job
 from takeback.tasks.model import Attempt, Check, Flag
 from takeback.tasks.record import save
 
@@ -30,13 +30,15 @@ def make(job: Job, agent: Agent) -> Attempt:
     n = len(task.attempts) + 1
     session = str(uuid.uuid4())
     start = job.tree_now()[0]
+    job.keep(f"start-{n}", start)
     job.write("attempt", n=n, session=session, start_tree=start)
     tools.say(f"attempt {n} of {task.wish.attempts + n - 1 - task.counted}: {agent.name}")
     spent = task.cost_usd or 0.0
     budget = None if task.wish.budget_usd is None else max(0.0, task.wish.budget_usd - spent)
+    env = usergit.environment(tools.env, top=None if task.wish.here else job.path)
     request = Request(
         prompt=prompt(job), cwd=os.fsdecode(job.path), task=task.id, attempt=n, argv=task.wish.argv,
-        timeout=task.wish.timeout, budget_usd=budget, env=usergit.environment(tools.env),
+        timeout=task.wish.timeout, budget_usd=budget, env=env,
         output=os.fspath(job.folder.output(n)), session=session,
     )  # fmt: skip
     before, names = _look(job), outside.refs(tools.git)
@@ -75,17 +77,28 @@ def save_tree(job: Job, n: int) -> None:
     """Save the tree as the agent left it: a checkpoint, what would land as a git tree, the difference as a file."""
     task, tools = job.task, job.tools
     attempt = _nth(job, n)
+    known = list(attempt.flags)
+    if job.mend() == GONE:
+        known.append(Flag("left-out", (), GONE))
     # Both only read the tree, and git has a processor of its own.
     with ThreadPoolExecutor(1) as beside, tools.opened(job.path) as saver:
         asked = beside.submit(job.tree_now)
         made = saver.checkpoint(f"t:{task.id} attempt {n}", task=task.id)
         end, left_out = asked.result()
-    known = list(attempt.flags)
     if left_out:
         known.append(Flag("left-out", (), "; ".join(left_out[:5])))
     earlier = [one for one in task.attempts if one.n < n and one.saved]
     base = job.base_tree if task.wish.fresh or not earlier else earlier[-1].tree
-    tree = trees.onto(job.git, base, attempt.start_tree, end)
+    start = attempt.start_tree
+    if any(not job.git.has_tree(one) for one in {base, start} - {job.base_tree}):
+        base = start = job.base_tree
+        known.append(
+            Flag("left-out", (), "the repository lost what the tree was before: set-up's files count as changes")
+        )
+    tree = trees.onto(job.git, base, start, end)
+    job.keep(f"end-{n}", tree)
+    if end != tree:
+        job.keep(f"left-{n}", end)
     save(job.folder.diff(n), trees.diff(job.git, job.base_tree, tree))
     commits = job.git.run("rev-list", f"--max-count={_COMMITS}", "HEAD", f"^{task.base}").decode().split()
     job.write(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from takeback.host import usergit
 from takeback.host.headless import Runner
 from takeback.tasks.model import Check
 
@@ -34,9 +35,11 @@ class Checker:
     def one(self, cmd: str, cwd: bytes, output: Path, *, task: str) -> Check:
         """Run one check. A process it leaves behind is ended with it."""
         where = os.fsdecode(cwd)
+        # Where the tree of a repository begins; a project may also be a folder of one.
+        env = usergit.environment(self.env, top=cwd if os.path.lexists(os.path.join(cwd, b".git")) else None)
         began = time.monotonic()
         ended = self.runner.run(
-            ["/bin/sh", "-c", cmd], cwd=where, env={**self.env, "PWD": where, "TASK_ID": task},
+            ["/bin/sh", "-c", cmd], cwd=where, env={**env, "PWD": where, "TASK_ID": task},
             output=os.fspath(output), marker=self.marker, timeout=self.timeout,
         )  # fmt: skip
         code = 124 if ended.timed_out else ended.exit

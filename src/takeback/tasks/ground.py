@@ -29,11 +29,12 @@ _TOOLS = frozenset(
 )
 
 
-def add(git: UserGit, path: bytes, commit: str, trash: bytes) -> None:
+def add(git: UserGit, path: bytes, commit: str, trash: bytes, *, checkout: bool = True) -> None:
     """Make a worktree at a commit, detached. What a killed call left at the path is replaced. Raises GitFailed."""
     remove(git, path, trash)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    git.run("worktree", "add", "-q", "--force", "--detach", os.fsdecode(path), commit)
+    without = () if checkout else ("--no-checkout",)
+    git.run("worktree", "add", "-q", "--force", "--detach", *without, os.fsdecode(path), commit)
 
 
 def remove(git: UserGit, path: bytes, trash: bytes) -> None:

@@ -19,13 +19,14 @@ from takeback.host import copies
 from takeback.host.headless import Runner
 from takeback.host.usergit import UserGit
 from takeback.model import CheckpointResult, Event
-from takeback.tasks import ground, trees
+from takeback.tasks import ground, mending, trees
 from takeback.tasks.agents.base import Agent
 from takeback.tasks.checks import Checker, quoted, said
 from takeback.tasks.model import Task
 from takeback.tasks.record import Folder, Tasks, fold
 from takeback.tasks.settings import TaskSettings
 
+GONE = "the agent removed the task's tree with what it had done there"  # what `Job.mend` says of that
 # What an operation of git's that was not ended leaves: the next commit would be its end, with other parents or authors.
 _UNFINISHED = (
     "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD",
@@ -100,7 +101,7 @@ class Job:
         self.task = task
         self.agent = agent
         self.path = task.root if task.wish.here else task.worktree
-        self.git = tools.git.at(self.path, marker=tools.marker(task.id))
+        self.git = tools.git.at(self.path, marker=tools.marker(task.id), top=not task.wish.here)
         self.checker = tools.checker(task.id, task.wish.check_timeout)
         self.index = trees.Index(os.fspath(folder.path / "index"))
 
@@ -116,6 +117,38 @@ class Job:
     def tree_now(self) -> tuple[str, list[str]]:
         """Return the tree that git would commit now, and what it cannot take. Raises GitFailed."""
         return trees.write(self.git, self.index, self.base_tree, self.links)
+
+    def mend(self) -> str:
+        """See that the task's own worktree is there and git works in it; return what was wrong, "" for nothing.
+
+        Raises what a restore raises.
+        """
+        if self.task.wish.here:
+            return ""
+        if not os.path.isdir(self.path) or os.path.islink(self.path):
+            self.remake()
+            return GONE
+        tools = self.tools
+        aside = self.folder.path / f"attempt-{len(self.task.attempts)}.git"
+        wrong = mending.mend(self.git, tools.git, tools.common, self.task.base, tools.trash, aside)
+        if wrong:
+            tools.say(f"the worktree's own `.git`, HEAD or index was broken and is repaired: {wrong}")
+        return wrong
+
+    def remake(self) -> None:
+        """Make a worktree that is gone once more, as the newest checkpoint of the task has it."""
+        ground.add(self.tools.git, self.path, self.task.base, self.tools.trash)
+        self.git.forget_paths()
+        saved = [one.checkpoint for one in self.task.attempts if one.checkpoint]
+        with self.tools.opened(self.path) as saver:
+            saver.restore(saved[-1] if saved else self.task.before, yes=True)
+
+    def keep(self, name: str, tree: str) -> None:
+        """Keep a tree that no commit has from `git gc`, by a ref and its log that only this worktree has."""
+        if tree != self.base_tree and not self.task.wish.here:
+            # Of other worktrees git heeds the logs alone, and in these commits alone.
+            ref, commit = f"refs/worktree/takeback/{name}", trees.commit_of(self.git, tree)
+            self.git.run("update-ref", "--create-reflog", "-m", "takeback", ref, commit)
 
     @property
     def links(self) -> list[str]:

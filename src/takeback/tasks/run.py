@@ -53,9 +53,9 @@ def resume(job: Job, agent: Agent) -> Task:
         if not task.commit:
             landing.landed(job, next(one for one in task.attempts if one.n == n), commit)
         return _finish(job)
-    if not task.wish.here and not os.path.isdir(job.path):
-        _again(job)
     last = task.attempts[-1] if task.attempts else None
+    if last is None or last.saved:
+        job.mend()
     if last is not None and not last.judged:
         if not last.saved:
             if not last.agent_outcome:
@@ -90,14 +90,6 @@ def prepare(job: Job) -> None:
     job.write("ready", before=before.id, red=red, state=state, notes=notes)
     for note in notes:
         tools.say(note)
-
-
-def _again(job: Job) -> None:
-    """Make a worktree that is gone once more, as the newest checkpoint of the task has it."""
-    ground.add(job.tools.git, job.path, job.task.base, job.tools.trash)
-    saved = [one.checkpoint for one in job.task.attempts if one.checkpoint]
-    with job.tools.opened(job.path) as saver:
-        saver.restore(saved[-1] if saved else job.task.before, yes=True)
 
 
 def _go_on(job: Job, agent: Agent) -> Task:

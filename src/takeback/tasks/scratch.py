@@ -27,7 +27,7 @@ def at(tools: Tools, commit: str, *, id: str) -> Iterator[UserGit]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = os.path.join(os.fsencode(folder), b"tree", os.path.basename(tools.git.cwd) or b"tree")
     with locks.held(folder / "lock", what="trying something in a worktree", wait=_WAIT):
-        git = tools.git.at(path)
+        git = tools.git.at(path, top=True)
         try:
             ground.add(tools.git, path, commit, tools.trash)
             tools.furnish(git, state_for(tools, commit, tools.git.cwd), folder / "setup.out", id=id)

@@ -167,8 +167,8 @@ def without_commit(git: UserGit, tip: str, commit: str) -> tuple[str, list[str]]
     # merge-tree finds the base by itself, and `--merge-base` came with git 2.40: three commits of one line say it.
     parent = git.commit(f"{commit}^")
     before = git.tree(parent) if parent else git.run("mktree", feed=b"").decode().strip()
-    base = _commit(git, git.tree(commit))
-    ours, theirs = _commit(git, git.tree(tip), base), _commit(git, before, base)
+    base = commit_of(git, git.tree(commit))
+    ours, theirs = commit_of(git, git.tree(tip), base), commit_of(git, before, base)
     done = git.finish("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
     parts = [part.decode("utf-8", "surrogateescape") for part in done.out.split(b"\0") if part]
     if done.code == 0:
@@ -179,7 +179,8 @@ def without_commit(git: UserGit, tip: str, commit: str) -> tuple[str, list[str]]
     raise AssertionError
 
 
-def _commit(git: UserGit, tree: str, parent: str = "") -> str:
+def commit_of(git: UserGit, tree: str, parent: str = "") -> str:
+    """Return a commit of takeback's own for a tree, the same one each time."""
     env = {
         "GIT_AUTHOR_NAME": "takeback", "GIT_AUTHOR_EMAIL": "takeback@localhost", "GIT_AUTHOR_DATE": "@1 +0000",
         "GIT_COMMITTER_NAME": "takeback", "GIT_COMMITTER_EMAIL": "takeback@localhost", "GIT_COMMITTER_DATE": "@1 +0000",
