@@ -6,7 +6,9 @@ Does not cover: the private store, and looking at a repository without running a
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
+from typing import IO
 
 from takeback.errors import GitFailed, GitMissing
 from takeback.host import process
@@ -14,6 +16,8 @@ from takeback.host.git import MINIMUM_TEXT, checked
 from takeback.host.headless import MARKER
 
 _SECONDS = 300.0
+_HOOKS_SECONDS = 1800.0
+_MOST_SAID = 4 << 20
 # What would turn git to another repository, or to another part of this one.
 _PLACES = frozenset(
     """GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR
@@ -120,14 +124,16 @@ class UserGit:
 
     def finish(
         self, *args: str | bytes, feed: bytes | None = None, env: Mapping[str, str] | None = None,
-        timeout: float = _SECONDS,
+        timeout: float = _SECONDS, output: IO[bytes] | None = None,
     ) -> process.Finished:  # fmt: skip
         """Run a git command to its end, whatever that is; one past its time is ended with SIGTERM.
 
+        With `output` what it says goes into that file, and is not in the result.
         Raises GitMissing, GitFailed for one that took too long.
         """
+        into = {} if output is None else {"stdout": output, "stderr": output}
         try:
-            child = process.start(["git", *args], env={**self._env, **(env or {})}, cwd=self.cwd, feed=feed)
+            child = process.start(["git", *args], env={**self._env, **(env or {})}, cwd=self.cwd, feed=feed, **into)
             return child.finish(timeout)
         except FileNotFoundError:
             raise GitMissing(minimum=MINIMUM_TEXT) from None
@@ -135,6 +141,20 @@ class UserGit:
             raise GitFailed(
                 command=os.fsdecode(args[0]), code=124, stderr=f"still at work after {timeout:.0f} s, so it was ended"
             ) from None
+
+    def commit_with_hooks(
+        self, home: bytes, *args: str, feed: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> process.Finished:
+        """Run `git commit` with the user's hooks (see `with_hooks`); all that was said is in `err`.
+
+        Only git's own end is waited for: a program that a hook left running holds its output open for as long as it
+        likes. Raises what `finish` raises.
+        """
+        with tempfile.TemporaryFile() as said:
+            hooked = self.with_hooks(home)
+            done = hooked.finish("commit", *args, feed=feed, env=env, timeout=_HOOKS_SECONDS, output=said)
+            said.seek(0)
+            return process.Finished(done.code, b"", said.read(_MOST_SAID))
 
     def run(
         self, *args: str | bytes, feed: bytes | None = None, ok: Sequence[int] = (0,),

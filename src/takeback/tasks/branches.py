@@ -64,6 +64,12 @@ def landed(git: UserGit, range: str) -> list[Landed]:
     return found
 
 
+def trailers(git: UserGit, commit: str) -> list[tuple[str, str]]:
+    """Return the trailers of a commit's message as git reads them, in their order."""
+    out = git.run("log", "-1", "--format=%(trailers:only=true,unfold=true)", commit, "--").decode("utf-8", "replace")
+    return [_pair(line) for line in out.splitlines() if line]
+
+
 def _pair(line: str) -> tuple[str, str]:
     name, _, value = line.partition(":")
     return name.strip(), value.strip()

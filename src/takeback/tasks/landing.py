@@ -20,7 +20,7 @@ from takeback.tasks.model import Attempt, Task
 from takeback.tasks.record import save
 
 _SUBJECT = 72
-_HOOKS_SECONDS = 1800.0
+_OURS = f"(?:{TASK}|{ATTEMPT}|{CHECKPOINT}|{REVERTS})"
 
 
 def land(job: Job, attempt: Attempt) -> bool:
@@ -35,17 +35,21 @@ def land(job: Job, attempt: Attempt) -> bool:
         git.finish("update-index", "-q", "--refresh")
     note = job.folder.path / f"attempt-{attempt.n}.message"
     save(note, message(job.task, attempt).encode("utf-8", "surrogateescape"))
-    done = git.with_hooks(job.task.root).finish(
-        "commit", "-q", "--no-edit", "--no-status", "--cleanup=whitespace", "-F", os.fspath(note),
-        timeout=_HOOKS_SECONDS, env={"TASK_ID": job.task.id},
+    done = git.commit_with_hooks(
+        job.task.root, "-q", "--no-edit", "--no-status", "--cleanup=whitespace", "-F", os.fspath(note),
+        env={"TASK_ID": job.task.id},
     )  # fmt: skip
-    words = (done.out + done.err).decode("utf-8", "replace")
+    words = done.err.decode("utf-8", "replace")
     save(job.folder.path / f"attempt-{attempt.n}.commit.out", words.encode())
     commit = git.commit("HEAD")
     if done.code != 0 or commit == job.task.base:
         job.head_to_base()
         return _refused(job, attempt, f"the commit was refused: {_last(words) or f'git ended with {done.code}'}")
-    if why := _other(job, attempt, commit):
+    if why := _more(job, commit) or _other(job, attempt, commit):
+        job.head_to_base()
+        return _refused(job, attempt, why)
+    commit, why = _named(job, attempt, commit)
+    if why:
         job.head_to_base()
         return _refused(job, attempt, why)
     if not job.task.wish.here and (why := _move(job, commit)):
@@ -83,10 +87,58 @@ def message(task: Task, attempt: Attempt) -> str:
         cut = subject[: _SUBJECT - 3].rpartition(" ")[0] or subject[: _SUBJECT - 3]
         subject, rest = cut + "...", text
     # A line that looks like a trailer of ours, in a prompt, must not be taken for one.
-    rest = re.sub(rf"^({TASK}|{ATTEMPT}|{CHECKPOINT}|{REVERTS})(?=\s*:)", r"> \1", rest.strip(), flags=re.M | re.I)
+    rest = re.sub(rf"^([ \t]*)(?={_OURS}\s*:)", r"\1> ", rest.strip(), flags=re.M | re.I)
     body = f"{rest}\n\n" if rest else ""
-    trailer = f"{TASK}: {task.id}\n{ATTEMPT}: {attempt.n}\n{CHECKPOINT}: {task.before}\n"
+    trailer = "".join(f"{name}: {value}\n" for name, value in _trailers(task, attempt))
     return f"{subject or f'Task {task.id}'}\n\n{body}{trailer}"
+
+
+def _trailers(task: Task, attempt: Attempt) -> list[tuple[str, str]]:
+    return [(TASK, task.id), (ATTEMPT, str(attempt.n)), (CHECKPOINT, task.before)]
+
+
+def _more(job: Job, commit: str) -> str:
+    """Return what is wrong with a commit that is not the only one since the base, or a merge. Empty when it is well."""
+    parents = job.git.line("rev-list", "--parents", "-n", "1", commit, "--").split()[1:]
+    if parents == [job.task.base]:
+        return ""
+    return "a commit hook made more than the one commit of the task, which could not be taken back as one"
+
+
+def _named(job: Job, attempt: Attempt, commit: str) -> tuple[str, str]:
+    """Return the commit with the task's trailers as git reads them, and what is wrong when it cannot have them.
+
+    A hook may rewrite the message and lose them. They are put back rather than the commit refused: no agent could mend
+    the hook, so every further attempt, each paid for, would meet the same. What else the hook wrote stays.
+    """
+    git, ours = job.git, _trailers(job.task, attempt)
+    if _has(git, commit, ours):
+        return commit, ""
+    text = git.run("log", "-1", "--format=%B", commit, "--")
+    text = re.sub(rf"^[ \t]*{_OURS}[ \t]*:.*\n?".encode(), b"", text, flags=re.M | re.I)
+    more = [word for name, value in ours for word in ("--trailer", f"{name}: {value}")]
+    try:
+        text = git.run(
+            "interpret-trailers", "--no-divider", "--where=end", "--if-exists=add", "--if-missing=add", *more,
+            feed=text.rstrip() + b"\n",
+        )  # fmt: skip
+        # Of the message alone, whatever a hook has left in the index; this git runs no hooks.
+        git.run("commit", "-q", "--amend", "--only", "--no-status", "--cleanup=verbatim", "-F", "-", feed=text)
+    except GitFailed as error:
+        return (
+            commit,
+            f"a commit hook removed the task's trailers from the message, and they cannot be put back: {error}",
+        )
+    named = git.commit("HEAD")
+    if _has(git, named, ours) and not _more(job, named) and git.tree(named) == git.tree(commit):
+        return named, ""
+    return commit, "a commit hook removed the task's trailers from the message, and they cannot be put back"
+
+
+def _has(git: UserGit, commit: str, wanted: list[tuple[str, str]]) -> bool:
+    """Whether git reads exactly these trailers of ours from a commit's message."""
+    names = [name for name, _ in wanted]
+    return [one for one in branches.trailers(git, commit) if one[0] in names] == wanted
 
 
 def _other(job: Job, attempt: Attempt, commit: str) -> str:

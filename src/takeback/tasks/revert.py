@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from takeback.errors import GitFailed, NothingToDo, RevertRefused
+from takeback.host.git import checked
 from takeback.host.usergit import UserGit
 from takeback.tasks import branches, ground, scratch
 from takeback.tasks.branches import REVERTS, Landed
 from takeback.tasks.checks import said
 from takeback.tasks.job import Tools
 from takeback.tasks.model import Check, Task
-
-_HOOKS_SECONDS = 1800.0
 
 
 @dataclass
@@ -105,10 +104,11 @@ def _one(tools: Tools, git: UserGit, one: Landed) -> str:
     git.run("revert", "--no-commit", one.commit)
     subject = git.line("log", "-1", "--format=%s", one.commit)
     message = f'Revert "{subject}"\n\nThis reverts commit {one.commit}.\n\n{REVERTS}: {one.task}\n'
-    git.with_hooks(tools.git.cwd).run(
-        "commit", "-q", "--no-status", "--allow-empty", "--cleanup=whitespace", "-F", "-",
-        feed=message.encode("utf-8", "surrogateescape"), timeout=_HOOKS_SECONDS,
+    done = git.commit_with_hooks(
+        tools.git.cwd, "-q", "--no-status", "--allow-empty", "--cleanup=whitespace", "-F", "-",
+        feed=message.encode("utf-8", "surrogateescape"),
     )  # fmt: skip
+    checked(["commit"], done)
     return git.commit("HEAD")
 
 
