@@ -176,3 +176,70 @@ def test_undo_takes_a_revert_back_whole_and_redo_does_it_again(stack: Project) -
     stack.tb("redo")
     assert tip(stack, "night") == done["reverts"][0]["commit"] and not stack.exists("c")
     assert stack.git("status", "--porcelain") == b""
+
+
+@pytest.fixture
+def apart(shop: Project) -> Project:
+    """Two tasks on `night` that do not meet; `main` has a commit more and is out."""
+    for id in "ab":
+        task(shop, id, f"echo {id} > {id}", "--onto", "night")
+    shop.git("commit", "-q", "--allow-empty", "-m", "something")
+    return shop
+
+
+_BY_HAND = """git switch -q night; git reset -q --soft main~1
+git commit -qm "$(git log --reverse --format=%B ORIG_HEAD~2..ORIG_HEAD)" """
+_BY_GIT = "git merge -q --squash night >/dev/null; git commit -q --no-edit"
+
+
+@pytest.mark.parametrize("how", [_BY_HAND, pytest.param(_BY_GIT, marks=pytest.mark.long)], ids=["hand", "merge"])
+def test_of_tasks_squashed_into_one_commit_none_is_taken_back_with_the_others(apart: Project, how: str) -> None:
+    apart.sh(how)
+    before, commit = apart.moment(), apart.git("rev-parse", "HEAD").decode()[:12]
+    for id in "ab":
+        done = apart.tb("revert", id, check=False)
+        assert (done.code, done.error) == (1, "revert-refused")
+        assert f"git revert {commit} " in done["error"]["hint"]
+        assert all(one in done["error"]["message"] for one in "ab")
+    assert before.changes() == []
+    assert f"git revert {commit}" in apart.tb("show", "t:a", as_json=False).text
+    if how == _BY_GIT:
+        done = apart.tb("blame-task", "--verify", "! test -f b", check=False)
+        assert done["revert"] == f"git revert {commit}"
+
+
+@pytest.mark.long
+def test_one_task_squashed_alone_is_reverted_where_the_person_is(shop: Project) -> None:
+    task(shop, "a", "echo a > a", "--onto", "night")
+    shop.git("commit", "-q", "--allow-empty", "-m", "something")
+    shop.sh(_BY_GIT)
+    done = shop.tb("revert", "a")
+    assert (done["outcome"], done["branch"], shop.exists("a")) == ("reverted", "main", False)
+
+
+_AGAIN = "git switch -q night; git rebase -q main"
+_BARE = "git switch -q night; git revert --no-commit HEAD~1; git commit -qm 'no a'"
+
+
+_AND_BACK = f"{_AGAIN} "
+
+
+@pytest.mark.parametrize(
+    "how",
+    [_AGAIN, pytest.param(_AND_BACK, marks=pytest.mark.long), pytest.param(_BARE, marks=pytest.mark.long)],
+    ids=["rebased", "and back", "by hand without git's words"],
+)
+def test_what_was_taken_back_in_any_way_is_not_taken_back_again(apart: Project, how: str) -> None:
+    if how != _BARE:
+        apart.tb("revert", "a")
+    apart.sh(how)
+    before = apart.moment()
+    done = apart.tb("revert", "a", check=False)
+    assert (done.code, done.error) == (1, "nothing-to-do") and "taken back already" in done.text
+    assert apart.tb("show", "t:a")["applies"] is None
+    assert before.changes() == []
+    if how == _AND_BACK:  # and what came back is there, also when all names are new
+        apart.sh("git revert --no-edit HEAD; git commit -q --amend --no-edit --date=2001-01-01T00:00:00Z")
+        apart.sh("git switch -q main; git commit -q --allow-empty -m more; git switch -q night; git rebase -q main")
+        assert apart.tb("revert", "a")["outcome"] == "reverted"
+        assert apart.tb("revert", "b")["outcome"] == "reverted"

@@ -61,7 +61,8 @@ def blame(tools: Tools, cmd: str, timeout: float) -> Blamed:
     result = Blamed(bad, subject, branch=branches.current(git), tests=tests)
     if bad in known:
         result.task = known[bad].task
-        result.revert = f"takeback revert {result.task}"
+        whole = f"git revert {bad[:12]}" if known[bad].squashed else ""
+        result.revert = whole or f"takeback revert {result.task}"
     return result
 
 

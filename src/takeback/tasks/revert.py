@@ -54,6 +54,12 @@ def revert(
             sentence=f"task {task.id} was taken back already, by {mine.reverted_by[:12]} on {branch}",
             next=f"it comes back with: {_again(git, branch, [mine.reverted_by])}",
         )
+    _refuse_squashed(task, branch, mine)
+    if branches.nothing_left(git, branch, mine.commit):
+        raise NothingToDo(
+            sentence=f"task {task.id} was taken back already: {branch} would be the same without {mine.commit[:12]}",
+            next=f"git log {shlex.quote(branch)}",
+        )
     result = Reverted(task.id, mine.commit, branch, "would-revert" if dry_run else "reverted")
     applies, result.conflicts, result.dependants = branches.without(git, branch, mine.commit)
     if not applies and not (dependants and result.dependants):
@@ -63,14 +69,17 @@ def revert(
     tip = git.commit(f"refs/heads/{branch}")
     later = {one.task: one for one in branches.landed(git, f"{mine.commit}..{tip}") if not one.reverted_by}
     order = [later[id] for id in result.dependants] + [mine]
+    for one in order:
+        _refuse_squashed(task, branch, one)
     with scratch.at(tools, tip, id=task.id) as tree:
         for one in order:
             try:
-                result.reverts.append((one.task, _one(tools, tree, one)))
+                if made := _one(tools, tree, one):
+                    result.reverts.append((one.task, made))
             except GitFailed as error:
                 result.outcome, result.reason = "conflict", str(error)
                 return result
-        new = result.reverts[-1][1]
+        new = result.reverts[-1][1] if result.reverts else tip
         result.verify = _checks(tools, tree, task, verify)
     bad = [check for check in result.verify if check.exit != 0]
     if bad:
@@ -88,6 +97,16 @@ def revert(
     return result
 
 
+def _refuse_squashed(task: Task, branch: str, one: Landed) -> None:
+    """Raise RevertRefused for a commit that holds more than one task: git could only take all of them back."""
+    if one.squashed:
+        raise RevertRefused(
+            id=task.id,
+            why=f"commit {one.commit[:12]} on {branch} holds several at once: {', '.join(one.squashed)}",
+            next=f"git revert {one.commit[:12]} takes all of it back",
+        )
+
+
 def _again(git: UserGit, branch: str, commits: Sequence[str]) -> str:
     """Return the command that brings back what these commits took back, wherever the branch is out."""
     words = f"revert {' '.join(commit[:12] for commit in commits)}"
@@ -100,12 +119,18 @@ def _again(git: UserGit, branch: str, commits: Sequence[str]) -> str:
 
 
 def _one(tools: Tools, git: UserGit, one: Landed) -> str:
-    """Revert one commit in the scratch worktree, with the user's name and hooks; return the new commit."""
+    """Revert one commit in the scratch worktree, with the user's name and hooks; return the new commit.
+
+    An empty string when that would change nothing.
+    """
     git.run("revert", "--no-commit", one.commit)
+    if git.finish("diff-index", "--cached", "--quiet", "HEAD", "--").code == 0:
+        git.finish("revert", "--quit")
+        return ""
     subject = git.line("log", "-1", "--format=%s", one.commit)
     message = f'Revert "{subject}"\n\nThis reverts commit {one.commit}.\n\n{REVERTS}: {one.task}\n'
     done = git.commit_with_hooks(
-        tools.git.cwd, "-q", "--no-status", "--allow-empty", "--cleanup=whitespace", "-F", "-",
+        tools.git.cwd, "-q", "--no-status", "--cleanup=whitespace", "-F", "-",
         feed=message.encode("utf-8", "surrogateescape"),
     )  # fmt: skip
     checked(["commit"], done)

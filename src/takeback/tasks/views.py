@@ -54,7 +54,11 @@ def now(tools: Tools, task: Task) -> Now:
         found.files = branches.files(git, mine.commit)
         found.reverted_by = mine.reverted_by
         found.later = branches.later(git, found.branch, mine.commit, lines=True)
-        if not mine.reverted_by:
+        if mine.squashed:
+            found.reason = f"squashed into one commit with {', '.join(mine.squashed)}: git revert {mine.commit[:12]}"
+        elif not mine.reverted_by and branches.nothing_left(git, found.branch, mine.commit):
+            found.reason = f"taken back already: {found.branch} would be the same without it"
+        elif not mine.reverted_by:
             found.applies, found.conflicts, found.first = branches.without(git, found.branch, mine.commit)
     except (NothingToDo, UsageError, GitFailed) as error:
         found.reason = str(error)
