@@ -12,7 +12,7 @@
     │   ├── CannotSave  CannotSaveFirst  SnapshotMismatch  StoredLimit  FenceConflict
     │   ├── NameTaken  NotPaused  SandboxPaused  SandboxHeld  SandboxStopped  ProcessRunning  ProcessLimit
     │   ├── OtherKeeper  NotAPerson  WrongToken  HoldNotWaiting  HoldStale
-    │   ├── TaskExists  NoCommits  BranchElsewhere  DirtyTree  RedCheck  TaskLanded  RevertRefused
+    │   ├── TaskExists  NoCommits  NoIdentity  BranchElsewhere  DirtyTree  RedCheck  TaskLanded  RevertRefused
     ├── Unable                exit 1   the machine said no
     │   ├── DiskFull  Busy  GitMissing  GitTooOld  GitFailed  CannotRead  CannotWrite  TimedOut  PortInUse
     │   ├── KeeperFailed  KeeperGone  StartFailed  Unsupported  DownloadIncomplete  TerminalRefused
@@ -486,13 +486,19 @@ class HoldStale(Refused):
 class TaskExists(Refused):
     kind = "task-exists"
     message = "there is a task {id} already"
-    hint = "choose another --id; `takeback show t:{id}` shows that one, `takeback task resume {id}` goes on with it"
+    hint = "choose another --id; `takeback show t:{id}` shows that one{more}"
 
 
 class NoCommits(Refused):
     kind = "no-commits"
     message = "{root} has no commit a task could begin from"
     hint = "make a repository with a first commit: git init, git add, git commit"
+
+
+class NoIdentity(Refused):
+    kind = "no-identity"
+    message = "git does not know whose commit this would be: {why}"
+    hint = "git config --global user.name 'Your Name' && git config --global user.email you@example.com"
 
 
 class BranchElsewhere(Refused):

@@ -40,6 +40,7 @@ def test_killed_while_the_agent_runs_its_work_is_saved_and_the_attempt_given_bac
     assert task(shop, "x", script, "--attempts", "1", check=False).code == -9
     assert [one["outcome"] for one in shop.tb("tasks")["tasks"]] == ["interrupted"]
     assert shop.tb("undo", "--task", "x", check=False).code == 1
+    assert "takeback task resume x" in task(shop, "x", "true", check=False)["error"]["hint"]
     done = shop.tb("task", "resume", "x")
     assert done["outcome"] == "landed"
     assert [(one["outcome"], one["refunded"]) for one in done["attempts"]] == [("interrupted", True), ("passed", False)]

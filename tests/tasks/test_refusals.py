@@ -23,6 +23,8 @@ def test_a_task_without_a_check_is_refused_as_a_gamble(shop: Project) -> None:
     assert "gamble" in done.text
     done = shop.tb("task", "run", "--prompt", "x", "--verify", "  ", "--", "true", check=False)
     assert done.error == "no-check"
+    # Said before that an agent is missing, whose absence could be mended for nothing.
+    assert shop.tb("task", "run", "--prompt", "x", "--", "no-such-program", check=False).error == "no-check"
     _no_trace(shop)
 
 
@@ -66,10 +68,32 @@ def test_a_branch_that_is_checked_out_elsewhere_is_refused(shop: Project) -> Non
     assert done.error == "usage" and "there is a branch takeback" in done.text
 
 
+def test_a_branch_below_the_one_to_land_on_is_refused(shop: Project) -> None:
+    shop.git("branch", "night/one")
+    shop.git("branch", "takeback/y/z")
+    for more in (("--onto", "night"), ()):
+        done = task(shop, "y", "true", *more, check=False)
+        assert done.error == "usage" and "so none can be named" in done.text
+    _no_trace(shop)
+
+
+def test_without_an_identity_nothing_is_begun(shop: Project) -> None:
+    shop.git("config", "user.useConfigOnly", "true")
+    env = {"GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = task(shop, "x", f"touch {shop.home.path}/ran; touch a", check=False, env=env)
+    assert (done.code, done.error) == (1, "no-identity")
+    assert "git config --global user.name" in done["error"]["hint"]
+    assert not (shop.home.path / "ran").exists()
+    _no_trace(shop)
+    env |= {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid"}
+    assert task(shop, "x", "true", check=False, env=env).error == "no-identity"
+
+
 def test_a_duplicate_id_is_refused_also_after_the_first_has_failed(shop: Project) -> None:
     task(shop, "x", "true", "--attempts", "1", check=False)
     done = task(shop, "x", "touch a", check=False)
     assert (done.code, done.error) == (1, "task-exists")
+    assert "another --id" in done["error"]["hint"] and "resume" not in done["error"]["hint"]
     shop.git("branch", "takeback/y")
     assert task(shop, "y", "touch a", check=False).error == "usage"
     assert task(shop, "y", "touch a", "--onto", "takeback/y")["outcome"] == "landed"

@@ -77,6 +77,7 @@ def run_task(project: Project, wish: Wish, say: Say = _silent) -> Task:
     Raises UnknownAgent, AgentMissing, NoCheck, RedCheck, SetupFailed and the other refusals before there is a task;
     what a checkpoint, git or a restore raises later leaves a task that can be resumed.
     """
+    start.meant(wish)
     agent = agents.named(wish.agent)
     found = tools(project, say)
     agent.program(wish.argv, found.env, os.fsdecode(found.git.cwd), found.runner)

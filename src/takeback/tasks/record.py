@@ -132,7 +132,8 @@ class Tasks:
             folder.path.mkdir(mode=0o700)
         except FileExistsError:
             if folder.record.exists():
-                raise TaskExists(id=id) from None  # else a command died between these two lines
+                more = "" if _has_ended(folder) else f", `takeback task resume {id}` goes on with it"
+                raise TaskExists(id=id, more=more) from None  # else a command died between these two lines
         return folder
 
     def folder(self, id: str) -> Folder:
@@ -197,6 +198,14 @@ class Tasks:
         for task in self.tasks():
             found |= {task.before, *(attempt.checkpoint for attempt in task.attempts)}
         return found - {""}
+
+
+def _has_ended(folder: Folder) -> bool:
+    try:
+        task = folder.task()
+    except Damaged:
+        return True  # nothing can go on with it
+    return task is None or task.ended
 
 
 def _created(folder: Folder) -> int:

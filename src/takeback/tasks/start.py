@@ -9,7 +9,8 @@ import os
 import re
 from dataclasses import replace
 
-from takeback.errors import BranchElsewhere, DirtyTree, NoCheck, NoCommits, UsageError
+from takeback.errors import BranchElsewhere, DirtyTree, NoCheck, NoCommits, NoIdentity, UsageError
+from takeback.host.usergit import UserGit
 from takeback.tasks import ground
 from takeback.tasks.job import Tools
 from takeback.tasks.model import FLAGS, Task, Wish
@@ -18,22 +19,30 @@ from takeback.tasks.record import FORMAT, Folder, check_id
 _WORDS = 5
 
 
-def begin(tools: Tools, wish: Wish) -> tuple[Folder, Task]:
-    """Make the record of a new task and return both.
-
-    Raises NoCheck, UsageError, NoCommits, DirtyTree, BranchElsewhere, TaskExists.
-    """
+def meant(wish: Wish) -> None:
+    """Refuse what cannot be meant, whatever the project and the agent. Raises NoCheck, UsageError."""
     if not [cmd for cmd in wish.verify if cmd.strip()]:
         raise NoCheck()
     if not wish.prompt.strip():
         raise UsageError(detail="the prompt is empty: say with --prompt or --prompt-file what is to be done")
     if unknown := sorted(set(wish.allow) - set(FLAGS)):
         raise UsageError(detail=f"there is no flag {unknown[0]!r}; flags are {', '.join(FLAGS)}")
+    if wish.id:
+        check_id(wish.id)
+
+
+def begin(tools: Tools, wish: Wish) -> tuple[Folder, Task]:
+    """Make the record of a new task and return both.
+
+    Raises NoCheck, UsageError, NoCommits, NoIdentity, DirtyTree, BranchElsewhere, TaskExists.
+    """
+    meant(wish)
     wish = replace(wish, id=check_id(wish.id) if wish.id else _free_id(tools, wish.prompt))
     git = tools.git
     head = git.commit("HEAD")
     if not head:
         raise NoCommits(root=os.fsdecode(git.cwd))
+    _identity(tools)
     branch, base, tip = _here(tools, wish, head) if wish.here else _beside(tools, wish, head)
     folder = tools.tasks.make(wish.id)
     worktree = b"" if wish.here else folder.worktree(git.cwd)
@@ -44,6 +53,15 @@ def begin(tools: Tools, wish: Wish) -> tuple[Folder, Task]:
     task = folder.task()
     assert task is not None
     return folder, task
+
+
+def _identity(tools: Tools) -> None:
+    """Raise NoIdentity when git would refuse to commit: no agent could mend that, and each attempt is paid for."""
+    for name in ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT"):
+        done = tools.git.finish("var", name)
+        if done.code != 0:
+            lines = [line.strip() for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
+            raise NoIdentity(why=lines[-1].removeprefix("fatal: ") if lines else f"{name} is not set")
 
 
 def _here(tools: Tools, wish: Wish, head: str) -> tuple[str, str, str]:
@@ -73,6 +91,8 @@ def _beside(tools: Tools, wish: Wish, head: str) -> tuple[str, str, str]:
     for above in ("/".join(parts[:count]) for count in range(1, len(parts))):
         if git.commit(f"refs/heads/{above}"):
             raise UsageError(detail=f"there is a branch {above}, so none can be named {branch}: choose one with --onto")
+    if not tip and (below := _below(git, branch)):
+        raise UsageError(detail=f"there is a branch {below}, so none can be named {branch}: choose one with --onto")
     return branch, tip or head, tip
 
 
@@ -88,4 +108,10 @@ def _free_id(tools: Tools, prompt: str) -> str:
 
 
 def _has_branch(tools: Tools, id: str) -> bool:
-    return bool(tools.git.commit(f"refs/heads/takeback/{id}"))
+    branch = f"takeback/{id}"
+    return bool(tools.git.commit(f"refs/heads/{branch}")) or bool(_below(tools.git, branch))
+
+
+def _below(git: UserGit, branch: str) -> str:
+    """Return a branch whose name goes on where this one ends, or an empty string."""
+    return git.line("for-each-ref", "--count=1", "--format=%(refname:lstrip=2)", f"refs/heads/{branch}/")
