@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from takeback.tasks.flags import matches
 from takeback.tasks.formatting import only_formatting
 from takeback.tasks.settings import TaskSettings
 from tests.support.cli import Project
-from tests.tasks.shop import task
+from tests.tasks.shop import task, tip
 
 _SCRIPTS = {
     "no-edits": "true",
@@ -64,6 +65,62 @@ def test_a_branch_that_the_agent_deletes_or_rewrites_is_flagged_and_a_new_one_is
     assert done["attempts"][0]["flags"][0]["paths"] == ["refs/heads/keep"]
     done = task(shop, "b", "touch a; git update-ref refs/heads/main main^", "--attempts", "1", check=False)
     assert done["outcome"] == "failed" and "refs/heads/main" in done["attempts"][0]["flags"][0]["paths"]
+
+
+_USERS = "R=$(dirname $(git rev-parse --path-format=absolute --git-common-dir))"
+_OUTSIDE = {
+    "another branch is out": ("git -C $R checkout -qb sneaky", ".git/HEAD"),
+    "the branch that is out went forward": ("git commit -qm x --allow-empty; git update-ref refs/heads/main HEAD",
+                                            "refs/heads/main"),
+    "something is staged": ("git -C $R add dirty", "dirty"),
+    "a file is gone": ("rm $R/app.py", "app.py"),
+    "an older stash is dropped": ("git stash drop -q stash@{1}", "stash@{1}"),
+    "a stash is popped": ("git stash pop -q", "stash@{0}"),
+    "the logs are expired": ("git reflog expire --expire=now --all", "stash@{0}"),
+    "another worktree is removed": ("git worktree remove -f $R/../other", "../other"),
+    "another worktree is written to": ("echo x > $R/../other/app.py", "../other/app.py"),
+    "another worktree's branch is another": ("git -C $R/../other checkout -q --detach", "../other/.git/HEAD"),
+    "the worktree's settings": ("echo '[a]b=c' > $R/.git/config.worktree", ".git/config.worktree"),
+    "a remote branch is gone": ("git update-ref -d refs/remotes/origin/main", "refs/remotes/origin/main"),
+    "a note is removed": ("git notes remove HEAD", "refs/notes/commits"),
+    "history is replaced": ("git replace $(echo a | git hash-object -w --stdin) HEAD:app.py", "refs/replace/"),
+    "a merge is begun": ("git rev-parse HEAD > $R/.git/MERGE_HEAD", ".git/MERGE_HEAD"),
+}  # fmt: skip
+
+
+def _with_much_to_lose(shop: Project) -> None:
+    shop.git("notes", "add", "-m", "said", "HEAD")
+    shop.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    for text in ("a", "b"):
+        shop.write("app.py", text)
+        shop.git("stash", "-q")
+    shop.git("worktree", "add", "-q", "../other", "-b", "other")
+    shop.write("../other/unsaved", "x")
+    shop.write("dirty", "x")
+
+
+@pytest.mark.parametrize(
+    "what", [name if name == "an older stash is dropped" else pytest.param(name, marks=pytest.mark.long)
+             for name in _OUTSIDE]
+)  # fmt: skip
+def test_what_an_agent_does_to_the_users_repository_and_worktrees_is_flagged(shop: Project, what: str) -> None:
+    _with_much_to_lose(shop)
+    script, path = _OUTSIDE[what]
+    done = task(shop, "x", f"{_USERS}; touch a; {script}", "--attempts", "1", check=False)
+    assert (done["outcome"], done["flags"]) == ("failed", ["outside"]), done.text
+    path = os.path.normpath(shop.at(path).decode()) if path.startswith("../") else path
+    named = done["attempts"][0]["flags"][0]["paths"]
+    assert path in named or (path.endswith("/") and any(one.startswith(path) for one in named))
+
+
+def test_what_takes_nothing_from_anybody_is_not_flagged(shop: Project) -> None:
+    _with_much_to_lose(shop)
+    commit = "echo 1 > one; git add one; git commit -qm x; git update-ref refs/remotes/origin/main HEAD; git branch new"
+    stash = "echo 2 > one; git stash -q; git worktree add -q --detach $R/../fresh; touch $R/../fresh/new"
+    other = f"{shop.home.python[0]} -m takeback --project $R task run --id y --prompt y --verify true -- touch b"
+    done = task(shop, "x", f"{_USERS}; {commit}; {stash}; env -u GIT_CEILING_DIRECTORIES {other}")
+    assert (done["outcome"], done["flags"]) == ("landed", []), done.text
+    assert tip(shop, "takeback/y")
 
 
 @pytest.mark.long

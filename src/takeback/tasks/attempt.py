@@ -41,10 +41,10 @@ def make(job: Job, agent: Agent) -> Attempt:
         timeout=task.wish.timeout, budget_usd=budget, env=env,
         output=os.fspath(job.folder.output(n)), session=session,
     )  # fmt: skip
-    before, names = _look(job), outside.refs(tools.git)
+    before, names = _look(job), outside.refs(tools.git, tools.common)
     report = agent.run(request, tools.runner)
     tools.say(f"agent: {report.outcome}{f' ({report.detail})' if report.detail else ''}")
-    lost = [] if task.wish.here else outside.lost(tools.git, names, outside.refs(tools.git))
+    lost = [] if task.wish.here else outside.lost(tools.git, names, outside.refs(tools.git, tools.common))
     moved = outside.flag(before, _look(job), lost)
     _ended(job, n, report, [moved] if moved else [])
     save_tree(job, n)
@@ -54,7 +54,9 @@ def make(job: Job, agent: Agent) -> Attempt:
 def _look(job: Job) -> dict[bytes, outside.Stamp]:
     if job.task.wish.here:
         return {}
-    return outside.look(job.tools.git, job.tools.common, [os.fsencode(path) for path in job.task.state])
+    tools = job.tools
+    ours = os.fsencode(tools.tasks.path.parent)
+    return outside.look(tools.git, tools.common, [os.fsencode(path) for path in job.task.state], ours)
 
 
 def _ended(job: Job, n: int, report: Report, found: list[Flag]) -> None:
