@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.support.cli import Project
@@ -243,3 +245,16 @@ def test_what_was_taken_back_in_any_way_is_not_taken_back_again(apart: Project, 
         apart.sh("git switch -q main; git commit -q --allow-empty -m more; git switch -q night; git rebase -q main")
         assert apart.tb("revert", "a")["outcome"] == "reverted"
         assert apart.tb("revert", "b")["outcome"] == "reverted"
+
+
+@pytest.mark.long
+def test_blame_tries_no_commit_with_the_bytecode_of_another(shop: Project) -> None:
+    # Of one size, and checked out one after the other within a second.
+    shop.write(".gitignore", "__pycache__/\n")
+    shop.git("commit", "-qam", "ignore")
+    for id, amount in (("right", 1), ("wrong", 9)):
+        task(shop, id, f"echo 'price = {amount}' > price.py", "--onto", "night")
+    shop.git("switch", "-q", "night")
+    check = f"{sys.executable} -c 'import price; assert price.price != 9'"
+    done = shop.tb("blame-task", "--verify", f"test ! -f price.py || {check}", check=False)
+    assert done["task"] == "wrong", done.text

@@ -5,7 +5,7 @@ Does not cover: taking it back (`revert`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from takeback.errors import NothingToDo
 from takeback.host.usergit import UserGit
@@ -39,10 +39,13 @@ def blame(tools: Tools, cmd: str, timeout: float) -> Blamed:
         raise NothingToDo(sentence=f"no task has landed on {where}", next="switch to the branch that tasks landed on")
     first = list(known)[-1]
     points = _points(git, f"{first}^", tip)
-    marker = tools.checker("blame", timeout)
+    checker = tools.checker("blame", timeout)
+    # Commits that follow one another within a second would be tried with the bytecode of the one before: Python goes by
+    # time in seconds and size, and what git ignores stays in the tree, for the set-up's sake.
+    checker = replace(checker, env={**checker.env, "PYTHONDONTWRITEBYTECODE": "1"})
     tests: list[tuple[str, int]] = []
     with scratch.at(tools, tip, id="blame") as tree:
-        test = _Test(tree, marker, cmd, tools, tests)
+        test = _Test(tree, checker, cmd, tools, tests)
         if test.passes(tip):
             raise NothingToDo(sentence=f"`{cmd}` passes at {tip[:12]}, so nothing broke it", next="takeback tasks")
         if not points or not test.passes(f"{first}^"):
