@@ -161,6 +161,12 @@ def test_settings_allow_a_flag(shop: Project) -> None:
         ("a.yml", b"a:\n  b: 1\n", b"a:\nb: 1\n", False),
         ("a.bin", b"\0 1", b"\0 1 ", False),
         ("README.md", b"a b\n", b"a\nb\n", False),
+        ("a.sh", b'[ "$a"="b" ]\n', b'[ "$a" = "b" ]\n', False),
+        ("bin/a", b"#!/usr/bin/env bash\n[ $a=b ]\n", b"#!/usr/bin/env bash\n[ $a = b ]\n", False),
+        ("bin/a", b"#!/usr/bin/env node\nf( 1);\n", b"#!/usr/bin/env node\nf(1);\n", True),
+        ("Dockerfile", b"RUN test a=b\n", b"RUN test a = b\n", False),
+        (".env.local", b"A=b c\n", b"A=bc\n", False),
+        ("src/a.rs", b"f( 1);\n", b"f(1);\n", True),
     ],
 )
 def test_formatting_is_told_from_meaning(name: str, before: bytes, after: bytes, same: bool) -> None:
@@ -172,8 +178,25 @@ def test_formatting_is_told_from_meaning(name: str, before: bytes, after: bytes,
     [
         ("tests/a.py", True), ("pkg/tests/deep/a.py", True), ("src/test_a.py", True), ("a.test.ts", True),
         ("pkg/a_test.go", True), ("conftest.py", True), ("src/AppTest.java", True), ("latest/a.py", False),
+        ("shop/tests.py", True), ("Tests/AppTests/A.swift", True), ("src/TestPrice.java", True),
+        ("a/PriceSpec.scala", True), ("src/Testimonial.java", False), ("src/PodSpec.java", False),
+        ("t/01-basic.t", True), ("lib/t/deep/a.t", True), ("a.bats", True), ("features/deep/a.feature", True),
+        ("features/a.feature", True), ("cypress/a.cy.ts", True), ("web/e2e/a.ts", True),
+        ("t/a.py", False), ("src/features/price.ts", False), ("src/t.t", False), ("src/Spec.scala.md", False),
         ("src/contest.py", False), ("testing.md", False), ("web/__tests__/a.js", True), ("spec/a_spec.rb", True),
     ],
 )  # fmt: skip
 def test_paths_of_tests_are_told_from_others(path: str, is_test: bool) -> None:
     assert matches(path, TaskSettings().tests) is is_test
+
+
+@pytest.mark.parametrize(
+    ("path", "is_told"),
+    [
+        ("pkg/CLAUDE.md", True), ("agents.md", True), ("pkg/claude.md", True), (".clinerules", True),
+        (".clinerules/a.md", True), (".windsurf/rules/a.md", True), (".github/instructions/a.instructions.md", True),
+        (".github/workflows/a.yml", False), ("src/agents.py", False), ("docs/instructions/a.md", False),
+    ],
+)  # fmt: skip
+def test_paths_of_instructions_are_told_from_others(path: str, is_told: bool) -> None:
+    assert matches(path, TaskSettings().instructions) is is_told

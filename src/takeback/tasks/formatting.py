@@ -1,7 +1,8 @@
 """Whether a change is nothing but formatting: the same program, written differently.
 
 Python by its syntax tree and its comments, exactly. Others by their text without whitespace, string literals compared
-as they are. Languages where indentation means something are never called formatting, Python apart.
+as they are. Languages where indentation means something are never called formatting, Python apart; nor are shells and
+others whose words blanks alone keep apart: `[ a=b ]` is always true, `[ a = b ]` is not.
 Does not cover: which files changed (`flags`).
 """
 
@@ -18,6 +19,16 @@ _INDENTED = (
     ".yml", ".yaml", ".mk", ".haml", ".pug", ".slim", ".coffee", ".sass", ".hs", ".nim", ".fs", ".fsx", ".ml", ".elm",
     ".rst", ".md", ".txt", ".csv", ".tsv", ".pyx", ".gd", ".jade",
 )  # fmt: skip
+_WORDS = (
+    ".sh", ".bash", ".zsh", ".ksh", ".csh", ".fish", ".bats", ".command", ".bat", ".cmd", ".ps1", ".psm1", ".tcl",
+    ".vim", ".lisp", ".el", ".scm", ".rkt", ".clj", ".cljs", ".cljc", ".edn", ".env", ".ini", ".cfg", ".conf",
+    ".properties", ".service",
+)  # fmt: skip
+_WORD_NAMES = re.compile(
+    r"(?:gnu)?makefile|dockerfile(?:\..*)?|containerfile|procfile|justfile|\.env(?:\..*)?|\.envrc"
+    r"|\.(?:bash|zsh|ksh|csh|k|c)?(?:rc|profile|env|login|logout)|\.bash_\w+"
+)
+_SHELL = re.compile(rb"#![^\n]*\b(?:\w*sh|make|tclsh\S*|wish\S*)\b")
 _STRING = re.compile(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`")
 _SPACE = re.compile(rb"\s+")
 
@@ -31,7 +42,9 @@ def only_formatting(name: str, before: bytes, after: bytes) -> bool:
     lower = name.lower()
     if lower.endswith((".py", ".pyi")):
         return _same_python(before, after)
-    if lower.endswith(_INDENTED) or lower.rpartition("/")[2] in ("makefile", "gnumakefile"):
+    if lower.endswith((*_INDENTED, *_WORDS)) or _WORD_NAMES.fullmatch(lower.rpartition("/")[2]):
+        return False
+    if _SHELL.match(before) or _SHELL.match(after):
         return False
     return _SPACE.sub(b"", before) == _SPACE.sub(b"", after) and _STRING.findall(before) == _STRING.findall(after)
 

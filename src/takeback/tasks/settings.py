@@ -15,12 +15,15 @@ _COPY = (
 _TESTS = (
     "test/**", "tests/**", "**/test/**", "**/tests/**", "**/__tests__/**", "spec/**", "**/spec/**", "test_*.*",
     "*_test.*", "*.test.*", "*.spec.*", "*_spec.*", "*Test.java", "*Tests.java", "*Test.kt", "*Tests.cs", "*Test.php",
-    "*Tests.swift", "conftest.py",
+    "*Tests.swift", "conftest.py", "tests.py", "Tests/**", "e2e/**", "cypress/**", "features/*.feature", "*.bats",
+    "t/*.t", "Test[A-Z]*.java", "*TestCase.java", "*Tests.kt", "*Test.groovy", "*Test.scala", "*Test.cs",
+    "*Spec.scala", "*Spec.kt", "*Spec.groovy",
 )  # fmt: skip
 _INSTRUCTIONS = (
     "CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md", ".cursorrules", ".windsurfrules",
     ".clinerules", ".github/copilot-instructions.md", "CONVENTIONS.md", ".takeback.toml", ".claude/**", ".codex/**",
-    ".gemini/**", ".opencode/**", ".cursor/**", ".aider.conf.yml", "opencode.json", ".mcp.json",
+    ".gemini/**", ".opencode/**", ".cursor/**", ".aider.conf.yml", "opencode.json", ".mcp.json", "agents.md",
+    "claude.md", ".clinerules/**", ".windsurf/rules/**", ".github/instructions/**",
 )  # fmt: skip
 
 
