@@ -126,6 +126,7 @@ def test_an_edit_that_the_agent_tells_git_not_to_see_is_in_the_commit(shop: Proj
     changed = shop.git("show", "--name-only", "--format=", done["commit"]).decode().split()
     assert changed == ["app.py", "new/one"]
     assert show(shop, done["commit"], "app.py").endswith(b"=1\n")
+    assert done["revertible"], done["revert_reason"]
 
 
 def test_what_the_users_sparse_checkout_leaves_out_stays_in_the_commit(shop: Project) -> None:

@@ -189,11 +189,18 @@ def trial(job: Job) -> None:
             verdict, why = _tried(job, git)
     else:
         # The task's own tree, with the state it ended with: a change of state that the commit does not hold shows here.
+        if _leaves_out(job.git) and not _leaves_out(job.tools.git):  # the agent's own doing: the revert needs all files
+            job.git.finish("sparse-checkout", "disable")
         job.git.run("reset", "-q", "--hard", task.commit)
         verdict, why = _tried(job, job.git)
     job.write("trial", revertible=verdict, reason=why)
     if not verdict:
         job.tools.say(f"too big or landed wrong: {why}")
+
+
+def _leaves_out(git: UserGit) -> bool:
+    """Whether a worktree has, or had, a sparse checkout."""
+    return os.path.exists(os.path.join(os.path.dirname(git.path("index")), b"info/sparse-checkout"))
 
 
 def _tried(job: Job, git: UserGit) -> tuple[bool, str]:
