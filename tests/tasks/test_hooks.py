@@ -40,6 +40,16 @@ def test_a_hook_that_commits_more_here_leaves_the_branch_where_it_was(shop: Proj
     assert (done["outcome"], tip(shop, "main"), shop.git("status", "--porcelain")) == ("failed", before, b"")
 
 
+@pytest.mark.long
+def test_a_hook_that_commits_more_when_a_task_is_reverted_changes_nothing(shop: Project) -> None:
+    task(shop, "x", "touch a")
+    _hook(shop, "post-commit", _MORE)
+    before = tip(shop, "takeback/x")
+    done = shop.tb("revert", "x", check=False)
+    assert (done.code, done.error, tip(shop, "takeback/x")) == (1, "revert-refused", before)
+    nothing_left(shop)
+
+
 _STRIPS = 'head -1 "$1" > m; echo >> m; echo "Checked: yes" >> m; cat m > "$1"; rm m'
 _APPENDS = "printf '\\nSeen by a hook.\\n' >> \"$1\""
 _FORGES = 'sed -i "s/^Task-Id: .*/Task-Id: other/" "$1"'

@@ -129,12 +129,19 @@ def _one(tools: Tools, git: UserGit, one: Landed) -> str:
         return ""
     subject = git.line("log", "-1", "--format=%s", one.commit)
     message = f'Revert "{subject}"\n\nThis reverts commit {one.commit}.\n\n{REVERTS}: {one.task}\n'
+    before = git.commit("HEAD")
     done = git.commit_with_hooks(
         tools.git.cwd, "-q", "--no-status", "--cleanup=whitespace", "-F", "-",
         feed=message.encode("utf-8", "surrogateescape"),
     )  # fmt: skip
     checked(["commit"], done)
-    return git.commit("HEAD")
+    made = git.commit("HEAD")
+    if git.line("rev-list", "--parents", "-n", "1", made, "--").split()[1:] != [before]:
+        raise RevertRefused(
+            id=one.task, why="a commit hook made more than the one commit, which one command could not bring back",
+            next=f"git revert {one.commit[:12]}, by hand",
+        )  # fmt: skip
+    return made
 
 
 def _checks(tools: Tools, git: UserGit, task: Task, more: Sequence[str]) -> list[Check]:
