@@ -78,8 +78,6 @@ _OUTSIDE = {
     "a stash is popped": ("git stash pop -q", "stash@{0}"),
     "the logs are expired": ("git reflog expire --expire=now --all", "stash@{0}"),
     "another worktree is removed": ("git worktree remove -f $R/../other", "../other"),
-    "another worktree is written to": ("echo x > $R/../other/app.py", "../other/app.py"),
-    "another worktree's branch is another": ("git -C $R/../other checkout -q --detach", "../other/.git/HEAD"),
     "the worktree's settings": ("echo '[a]b=c' > $R/.git/config.worktree", ".git/config.worktree"),
     "a remote branch is gone": ("git update-ref -d refs/remotes/origin/main", "refs/remotes/origin/main"),
     "a note is removed": ("git notes remove HEAD", "refs/notes/commits"),

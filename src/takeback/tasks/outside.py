@@ -1,9 +1,9 @@
-"""What changed in the user's own trees, in the repository's settings, hooks and refs, while an attempt ran.
+"""What changed in the user's own tree, in the repository's settings, hooks and refs, while an attempt ran.
 
 Who wrote there cannot be told without a sandbox: the paths are named, and policy says whether that fails the attempt.
 A worktree or ref counts when it is gone or was rewritten; one that is new, or went forward, takes nothing from anybody.
 But the branch that the user has out may not move at all, nor notes and replacements, which change what history says.
-Does not cover: places outside the repository and its worktrees; more than a few worktrees of the user's.
+Does not cover: places outside the repository, and what is in other worktrees of the user's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from takeback.tasks.model import Flag
 
 Stamp = tuple[bytes | int, ...] | None
 
-_TREES = 5  # other worktrees of the user's whose files are looked at: each is one more git
 # Small files in the repository that say how it is read, and in a worktree's own folder what it is in the middle of.
 _SETTINGS = (b"config", b"config.worktree", b"info/exclude", b"info/attributes", b"info/grafts", b"shallow")
 _OWN = (b"HEAD", b"config.worktree", b"info/sparse-checkout", b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD")
@@ -29,9 +28,9 @@ _WORKTREE = (b"worktree",)
 
 
 def look(git: UserGit, common: bytes, more: Iterable[bytes], ours: bytes) -> dict[bytes, Stamp]:
-    """Return what there is to see of the user's trees, of `more` paths in the first, and of settings and hooks.
+    """Return what there is to see of the user's tree, of `more` paths in it, of settings, hooks and other worktrees.
 
-    Of a tree that is each path that differs from HEAD or the index, with how. Worktrees below `ours` are takeback's.
+    Of the tree that is each path that differs from HEAD or the index, with how. Worktrees below `ours` are takeback's.
     """
     if not os.path.isdir(git.cwd):
         return {b"": None}
@@ -42,12 +41,8 @@ def look(git: UserGit, common: bytes, more: Iterable[bytes], ours: bytes) -> dic
     hooks = os.path.join(common, b"hooks")
     for name in os.listdir(hooks) if os.path.isdir(hooks) else []:
         found[b".git/hooks/" + name] = _content(os.path.join(hooks, name))
-    others = {where: own for where, own in _worktrees(common, ours) if where != git.cwd}
-    for count, (where, own) in enumerate(sorted(others.items())):
-        found[where] = _WORKTREE if os.path.isdir(where) else None
-        if count < _TREES and found[where] is not None:
-            there = _tree(git.at(where, top=True), own, b".git/")
-            found |= {os.path.join(where, path): stamp for path, stamp in there.items()}
+    # Not what is in them: people and other agents work there at the same time.
+    found |= {where: _WORKTREE for where in _worktrees(common, ours) if where != git.cwd and os.path.isdir(where)}
     return found
 
 
@@ -62,16 +57,16 @@ def _tree(git: UserGit, own: bytes, prefix: bytes) -> dict[bytes, Stamp]:
     return found | {prefix + name: _content(os.path.join(own, name)) for name in _OWN}
 
 
-def _worktrees(common: bytes, ours: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the user's worktrees, each with its own folder in the repository, without asking git."""
+def _worktrees(common: bytes, ours: bytes) -> list[bytes]:
+    """Return the user's worktrees, without asking git."""
     above = os.path.join(common, b"worktrees")
-    found = [(os.path.dirname(common), common)] if os.path.basename(common) == b".git" else []
+    found = [os.path.dirname(common)] if os.path.basename(common) == b".git" else []
     for name in os.listdir(above) if os.path.isdir(above) else []:
         own = os.path.join(above, name)
         with suppress(OSError), open(os.path.join(own, b"gitdir"), "rb") as file:
             where = os.path.realpath(os.path.join(own, os.path.dirname(file.read().strip())))
             if not where.startswith(os.path.join(os.path.realpath(ours), b"")):
-                found.append((where, own))
+                found.append(where)
     return found
 
 
