@@ -140,6 +140,14 @@ def test_a_changed_file_makes_it_stale_and_says_which(counted: Asker) -> None:
     assert runs(counted) == 0
 
 
+def test_it_does_not_run_in_a_folder_that_is_gone(counted: Asker) -> None:
+    os.makedirs(os.path.join(counted.root, "sub"))
+    counted.hold("curl -X POST https://example.org/x", "sub")
+    os.rmdir(os.path.join(counted.root, "sub"))
+    with pytest.raises(HoldStale, match="folder it was to run in is gone"):
+        approve(counted, "h1")
+
+
 def test_held_again_after_a_change_the_old_one_is_stale(counted: Asker) -> None:
     counted.hold(SEND)
     write_script(counted, "exit 0")

@@ -259,6 +259,8 @@ def _forgotten(one: Hold, now: int) -> bool:
 
 
 def _stale(one: Hold, now_payload: Mapping[str, str], policy: str) -> str:
+    if not os.path.isdir(one.request.cwd):  # a task's tree goes with the task
+        return f"the folder it was to run in is gone: {one.request.cwd}"
     changed = payload.changes(one.payload, now_payload)
     if one.policy != policy:
         changed.append("the policy changed")
