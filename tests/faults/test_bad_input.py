@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,9 +170,24 @@ def test_a_wrong_setting_is_named_by_file_and_line(repo: Project, where: str, te
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     before = repo.moment()
-    for args in (("checkpoint",), ("undo",), ("run", "--", "echo x > src/app.py")):
+    for args in (("checkpoint",), ("run", "--", "echo x > src/app.py"), *((("undo",),) if where == "user" else ())):
         _refused(repo, repo.tb(*args, check=False), "bad-setting", 2, str(path), *said)
     assert before.changes() == []
+
+
+@pytest.mark.parametrize("text", ["[checkpoint\n", pytest.param("[chekpoint]\nmax_size = 5\n", marks=pytest.mark.long)])
+def test_a_step_that_broke_the_projects_settings_is_taken_back(repo: Project, text: str) -> None:
+    source = f"import os\nopen('.take' 'back.toml', 'w').write({text!r})\nos.remove('src/app.py')\n"
+    repo.write("wreck.py", source)
+    before = repo.moment()
+    repo.step(f"{sys.executable} wreck.py")
+    for args in (("status",), ("log",), ("diff",), ("show", "s1"), ("doctor",)):
+        looked = repo.tb(*args, check=False)
+        assert ".takeback.toml" in looked.text and not looked.text.startswith("Traceback"), args
+    undone = repo.tb("undo")
+    assert ".takeback.toml" in undone.text and before.changes() == []
+    repo.tb("redo")
+    assert repo.tb("undo", as_json=False).code == 0 and before.changes() == []
 
 
 def test_a_data_directory_that_cannot_be_written_is_named(user: Home) -> None:

@@ -14,7 +14,7 @@ from typing import Self
 from takeback import config as configs
 from takeback.app import raised
 from takeback.app.finding import below, here, place_of
-from takeback.errors import Damaged, NoProject, OutsideProject, UnknownId, UsageError
+from takeback.errors import Damaged, NoProject, OutsideProject, TakebackError, UnknownId, UsageError
 from takeback.files import checkpoint as checkpoints
 from takeback.files import escapes, operation, reserve, steps, views
 from takeback.files import place as places
@@ -47,9 +47,10 @@ class Opened:
             self._set_store_aside()
 
     @classmethod
-    def open(cls, path: str | bytes | None = None, *, progress: Progress | None = None) -> Self:
+    def open(cls, path: str | bytes | None = None, *, progress: Progress | None = None, strict: bool = True) -> Self:
         """Open the project that holds `path` (the current directory when None).
 
+        Without `strict` a mistake in the project's own settings is `problem`, and they do not count.
         Raises NoProject, HomeDirectory, BadSetting, GitMissing, GitTooOld.
         """
         start = os.path.abspath(os.fsencode(path)) if path is not None else here()
@@ -61,7 +62,7 @@ class Opened:
             raise UsageError(
                 detail=f"the data directory {config.data} is inside the project: set TAKEBACK_HOME to another place"
             )
-        config = configs.load(os.environ, place.root)
+        config = configs.load(os.environ, place.root, strict=strict)
         return cls._of(place, data.open(place), config, progress)
 
     @classmethod
@@ -100,6 +101,11 @@ class Opened:
             self._closed = True
             self._w.close()
             self._store.close()
+
+    @property
+    def problem(self) -> TakebackError | None:
+        """Why the project's own settings do not count."""
+        return self._config.problem
 
     @property
     def root(self) -> bytes:

@@ -228,7 +228,10 @@ class Project(Guarding):
         if rebuild:
             self._store.close()
             rebuilt = self._set_store_aside()
-        return doctor.examine(self._w, self._recorder, rebuilt=rebuilt, fix=fix)
+        found = doctor.examine(self._w, self._recorder, rebuilt=rebuilt, fix=fix)
+        if self.problem is not None:
+            found.append(Finding("settings", False, str(self.problem), self.problem.hint_text))
+        return found
 
     def pause(self, seconds: float | None = None) -> None:
         """Stop taking checkpoints for a while, or until `resume`. Raises NotAPerson in a step of an agent."""
@@ -247,7 +250,7 @@ def open_for_restore(id: str, project: str | None = None, *, progress: Progress 
     Raises NoProject, UnknownId, AmbiguousId.
     """
     try:
-        return Project.open(project, progress=progress)
+        return Project.open(project, progress=progress, strict=False)
     except (NoProject, HomeDirectory):
         config = configs.load(os.environ)
         found = with_checkpoint(config, id, project)

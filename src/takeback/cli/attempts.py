@@ -25,7 +25,7 @@ def command(face: Face, id: str) -> int:
     """List the attempts of a task: what each came to, its checks, its checkpoint, and the file with its difference."""
     from takeback.app.tasks import tools
 
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         task = tools(project).tasks.get(id)
     face.answer(documents.document(id=task.id, attempts=[common.attempt(one) for one in task.attempts]))
     for one in task.attempts:

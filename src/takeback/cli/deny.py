@@ -30,7 +30,7 @@ def command(face: Face, id: str, because: str, token: str | None) -> int:
     from takeback.app import holding
     from takeback.app.person import require_person
 
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         one = holding.get(project, id)
         require_person(token, hold=one if token is not None else None)
         denied = holding.deny(project, id, because)

@@ -32,7 +32,7 @@ def command(face: Face, words: tuple[str, ...], stat: bool) -> int:
     A first word that looks like an id (c12, s7) is one; a path of that name is written ./c12.
     """
     first, second, paths = split(words)
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         text = not stat and not face.json
         changes, unified = project.diff(first, second, paths, text=text)
     face.answer(documents.document(a=first, b=second, changes=changes))

@@ -35,7 +35,7 @@ def command(face: Face, fix: bool, rebuild: bool) -> int:
 
     root = None
     try:
-        with options.opened(face) as project:
+        with options.opened(face, strict=False) as project:
             root = project.root
             findings: Sequence[model.Finding] = project.doctor(rebuild=rebuild, fix=fix)
     except TakebackError as error:

@@ -31,7 +31,7 @@ def command(face: Face) -> int:
     """
     machines = _machines(face)
     try:
-        with options.opened(face) as project:
+        with options.opened(face, strict=False) as project:
             usage = project.du()
     except (NoProject, HomeDirectory):
         if machines is None:

@@ -32,7 +32,7 @@ def command(face: Face, all_: bool) -> int:
     """List held actions, oldest first: what an agent wanted to do that no checkpoint covers. Secrets are blanked."""
     from takeback.app import holding
 
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         found = holding.list(project, all=all_)
     face.answer(documents.redacted_document(holds=[document(one) for one in found]))
     if face.json:

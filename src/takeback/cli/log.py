@@ -32,7 +32,7 @@ _COLUMNS = ("id", "when", "session", "exit", "what")
 @options.speaking
 def command(face: Face, limit: int | None, session: str | None, task: str | None) -> int:
     """List what happened, newest first. Nothing is ever taken off this list."""
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         shown_whole = face.json or face.verbose
         events = project.log(limit=limit if shown_whole else None, session=session, task=task)
     face.answer(documents.document(events=events))

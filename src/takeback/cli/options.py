@@ -137,10 +137,15 @@ def tell(face: Face, findings: Sequence[Finding]) -> None:
 
 
 @contextmanager
-def opened(face: Face) -> Iterator[Project]:
-    """Open the project that `face` names, with a progress bar for long work. Raises NoProject and others."""
+def opened(face: Face, *, strict: bool = True) -> Iterator[Project]:
+    """Open the project that `face` names, with a progress bar for long work. Raises NoProject and others.
+
+    Without `strict` a mistake in the project's settings is told and they are left out: for what looks or takes back.
+    """
     from takeback.app.project import Project
     from takeback.cli.progress import reporting
 
-    with reporting(face) as report, Project.open(face.project, progress=report) as project:
+    with reporting(face) as report, Project.open(face.project, progress=report, strict=strict) as project:
+        if project.problem is not None:
+            face.note(f"The project's settings do not count: {project.problem}")
         yield project

@@ -27,7 +27,7 @@ def command(face: Face, duration: float | None) -> int:
 
     What happens meanwhile cannot be taken back step by step.
     """
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         project.pause(duration)
     face.answer(documents.document(paused=True, seconds=duration, undo_with="takeback resume"))
     face.say("paused " + (f"for {format_span(duration)}" if duration is not None else "until resumed"))

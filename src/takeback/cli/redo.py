@@ -42,7 +42,7 @@ def command(
     A new step ends the redo line of its own session; `takeback log` still has everything.
     """
     options.no_path(step)
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
 
         def call(*, dry_run: bool, yes: bool) -> model.RestoreResult:
             return project.redo(

@@ -62,7 +62,7 @@ def command(
 @contextmanager
 def _opened(face: Face, id: str, to: str | None) -> Iterator[Project]:
     if to is None:
-        with options.opened(face) as project:
+        with options.opened(face, strict=False) as project:
             yield project
         return
     from takeback.app.project import open_for_restore

@@ -21,7 +21,7 @@ from takeback.cli.output import Face
 @options.speaking
 def command(face: Face) -> int:
     """End a pause: checkpoints are made again from now on."""
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         project.resume()
     face.answer(documents.document(paused=False, undo_with="takeback pause"))
     face.say("checkpoints are made again")

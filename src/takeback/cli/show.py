@@ -31,7 +31,7 @@ def command(face: Face, id: str) -> int:
         return shown.show(face, id)
     from takeback.errors import UnknownId
 
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         try:
             event, checkpoint, changes = project.show(id)
         except UnknownId:

@@ -29,7 +29,7 @@ def command(face: Face) -> int:
     Of hooks it says which agents have them in their settings; `takeback doctor` fires each, to see whether it runs.
     """
     try:
-        with options.opened(face) as project:
+        with options.opened(face, strict=False) as project:
             status = project.status()
     except (NoProject, HomeDirectory) as error:
         if face.project is not None:

@@ -27,7 +27,7 @@ def command(face: Face) -> int:
     """List the tasks of this project, oldest first: what came of each, its commit, the command that takes it back."""
     from takeback.app.tasks import list_tasks
 
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         found = list_tasks(project)
     face.answer(documents.document(tasks=[{**common.plain(task), "created_ns": task.created_ns} for task in found]))
     if not found:

@@ -46,7 +46,7 @@ def command(
     Any conflict: nothing is written, all are named, exit code 1.
     """
     options.no_path(step)
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
 
         def call(*, dry_run: bool, yes: bool) -> model.RestoreResult:
             return project.undo(

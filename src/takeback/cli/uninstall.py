@@ -40,7 +40,7 @@ def command(face: Face, agent: str | None, user: bool, keep_checkpoints: bool, y
     roots: list[bytes | None] = [None]
     if not user:
         try:
-            with options.opened(face) as project:
+            with options.opened(face, strict=False) as project:
                 roots.append(project.root)
         except (HomeDirectory, NoProject):
             keep_checkpoints = True

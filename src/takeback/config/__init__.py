@@ -20,7 +20,7 @@ from takeback.config import holds
 from takeback.config.document import Document, read
 from takeback.config.holds import HoldsSettings
 from takeback.config.task import set_key
-from takeback.errors import BadSetting
+from takeback.errors import BadSetting, CannotRead, TakebackError
 from takeback.files.settings import FilesSettings
 from takeback.machines.cost import Prices
 from takeback.tasks.settings import TaskSettings
@@ -57,6 +57,7 @@ class Config:
     machines: MachinesSettings = field(default_factory=MachinesSettings)
     holds: HoldsSettings = field(default_factory=HoldsSettings)
     task: TaskSettings = field(default_factory=TaskSettings)
+    problem: TakebackError | None = None  # why the project's own settings do not count
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,26 @@ class _Read:
     task: TaskSettings = field(default_factory=TaskSettings)
 
 
-def load(environ: Mapping[str, str], root: bytes | None = None) -> Config:
-    """Read the settings for a project.
+def load(environ: Mapping[str, str], root: bytes | None = None, *, strict: bool = True) -> Config:
+    """Read the settings for a project; without `strict` those of the project are left out when they have a mistake.
 
-    Raises BadSetting with the line and the nearest right key, CannotRead.
+    A step may have broken that file, and to take it back must still be possible. Raises BadSetting with the line and
+    the nearest right key, CannotRead.
     """
     home = environ.get("HOME") or os.path.expanduser("~")
     user = config_dir(environ, home) / "config.toml"
     said = _read(user, _Read(), _USER_SECTIONS)
+    problem: TakebackError | None = None
     if root is not None:
-        said = _read(Path(os.fsdecode(root)) / ".takeback.toml", said, _SECTIONS)
+        try:
+            said = _read(Path(os.fsdecode(root)) / ".takeback.toml", said, _SECTIONS)
+        except (BadSetting, CannotRead) as error:
+            if strict:
+                raise
+            problem = error
     machines = _of_environment(environ, said.machines)
     found = holds.of(read(user))
-    return Config(data_dir(environ, home), os.fsencode(home), user, said.files, machines, found, said.task)
+    return Config(data_dir(environ, home), os.fsencode(home), user, said.files, machines, found, said.task, problem)
 
 
 def _of_environment(environ: Mapping[str, str], machines: MachinesSettings) -> MachinesSettings:

@@ -100,7 +100,7 @@ def log(
     task: Task = None,
 ) -> Document:
     """List steps, checkpoints, undos and restores with their ids, newest first."""
-    with Project.open() as project:
+    with Project.open(strict=False) as project:
         return documents.document(events=project.log(limit=limit, session=session, task=task))
 
 
@@ -112,7 +112,7 @@ def diff(
     text: Annotated[bool, Field(description="Add `text`: the unified diff.")] = False,
 ) -> Document:
     """Say what differs between two checkpoints, or between one and now."""
-    with Project.open() as project:
+    with Project.open(strict=False) as project:
         changes, unified = project.diff(a, b, paths or (), text=text)
     more = {"text": unified.decode("utf-8", "replace")} if text else {}
     return documents.document(a=a, b=b, changes=changes, **more)
@@ -130,7 +130,7 @@ def undo(
     yes: Yes = False,
 ) -> Document:
     """Take back exactly what one step changed; later work of other hands stays. On a conflict nothing is written."""
-    with Project.open() as project:
+    with Project.open(strict=False) as project:
         return documents.restore(
             project.undo(
                 step, session=session, task=task, prompt=prompt, partial=partial, shared=shared, dry_run=dry_run,
@@ -150,7 +150,7 @@ def redo(
     yes: Yes = False,
 ) -> Document:
     """Apply again what the newest undo, or the undo of `step`, took back."""
-    with Project.open() as project:
+    with Project.open(strict=False) as project:
         return documents.restore(
             project.redo(step, session=session, task=task, partial=partial, shared=shared, dry_run=dry_run, yes=yes)
         )
@@ -171,7 +171,7 @@ def restore(
     To take back one step and keep later work, use `undo`.
     """
     target = None if to is None else os.path.abspath(to)
-    with Project.open() if target is None else open_for_restore(id) as project:
+    with Project.open(strict=False) if target is None else open_for_restore(id) as project:
         return documents.restore(
             project.restore(id, paths or (), refs=refs, to=target, partial=partial, dry_run=dry_run, yes=yes)
         )

@@ -23,7 +23,7 @@ def show(face: Face, id: str) -> int:
     """Show a task by its id, with `t:` or without."""
     from takeback.app.tasks import show_task
 
-    with options.opened(face) as project:
+    with options.opened(face, strict=False) as project:
         task, now = show_task(project, id)
     later = [
         {"task": one.task, "commit": one.commit, "files": list(one.files), "lines": one.lines} for one in now.later
