@@ -378,10 +378,18 @@ class Scanner:
         settled = self._now_ns() - COARSE_SLACK_NS
         forced: set[bytes] | None = None
         for path in quiet:
+            before = cursor.overlay[path]
+            found = self._reader.look(path)
+            if before is not None and before.trusted and path in known and found and stamp_of(found) == before.stamp:
+                # As it was read, and so as the tree has it, which need not be opened for that: after a checkout this is
+                # every file.
+                cursor.skipped.pop(path, None)
+                if before.entry.oid == known[path] and before.stamp.ctime_ns < settled:
+                    del cursor.overlay[path]
+                continue
             old = editor.get(path)
             if old is not None and old.is_dir:
                 old = None
-            found = self._reader.look(path)
             is_file = found is not None and not stat.S_ISDIR(found.st_mode)
             if is_file and path not in known:
                 forced = set(self._tracked()) if forced is None else forced
