@@ -64,11 +64,13 @@ def test_what_was_left_runs_on_and_is_found_by_whoever_enters(held: tuple[subpro
     wait_for(first, 1)
     # Somebody who entered is no child of PID 1's: it stays for them too.
     other = subprocess.Popen(
-        ["nsenter", f"--target={first}", "--user", "--mount", "--pid", "--preserve-credentials", "--", "sleep", "2"]
+        ["nsenter", f"--target={first}", "--user", "--mount", "--pid", "--preserve-credentials", "--", "sleep", "999"]
     )
     wait_for(first, 2)
     entered(first, "pkill", "-f", "sleep 1000")
-    assert other.wait(20) == 0
+    wait_for(first, 1)
+    entered(first, "pkill", "-f", "sleep 999")
+    assert other.wait(20) == -signal.SIGTERM
     assert process.wait(20) == 0  # nobody is in it any more
     assert spaces.find(note) is None
 
