@@ -217,9 +217,10 @@ async def test_a_record_that_cannot_be_read_does_no_harm_to_the_others(one: Face
         spoiled.mkdir()
         (spoiled / "sandbox.json").write_text('{"format": 1, "id"')
         (world.directory.root / "sandboxes" / "22222222-2222-4222-8222-222222222222").mkdir()
-        for name in ("sandboxes", "snapshots", "pool"):
-            (world.directory.root / name).mkdir(exist_ok=True)
-            (world.directory.root / name / ".stray").touch()
+        strays = [world.directory.root / name / ".stray" for name in ("sandboxes", "snapshots", "pool")]
+        for stray in strays:
+            stray.parent.mkdir(exist_ok=True)
+            stray.touch()
         kill_keeper(world)
         assert (await box.exec("true")).exit_code == 0
         found = {other.id: other for other in await one.list()}
@@ -230,6 +231,8 @@ async def test_a_record_that_cannot_be_read_does_no_harm_to_the_others(one: Face
             with pytest.raises(TakebackError, match="sandbox"):
                 await call
         await lost.delete()
+        for stray in strays:
+            stray.unlink(missing_ok=True)
 
 
 async def test_only_its_own_user_may_speak_to_it(one: Face, world: World) -> None:
