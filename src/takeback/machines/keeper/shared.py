@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from takeback.host import mounts
+from takeback.machines.supervisor.build import NAME
 
 log = logging.getLogger("takeback.keeper")
 
@@ -27,8 +28,9 @@ def begin() -> None:
 
 
 def protected(folder: Path) -> Path:
-    """Return a folder, from now on read-only for this process and all that it starts."""
-    if _ours and folder not in _known and folder.is_dir():
+    """Return the folder of a supervisor, from now on read-only for this process and all that it starts."""
+    # A record that could not be read names none, and Path("") is wherever this process is.
+    if _ours and folder not in _known and folder.is_absolute() and (folder / NAME).is_file():
         _known.add(folder)
         try:
             if (
