@@ -89,6 +89,7 @@ def container(world: World, box: Sandbox) -> str:
 
 
 @pytest.mark.parametrize("way", ["layers-copied"], indirect=True)
+@pytest.mark.long
 def test_every_kind_of_state_is_in_the_source_and_in_a_copy(box: Sandbox, way: str) -> None:
     program = held(box, way)
     (copy,) = copied(box, 1)
