@@ -91,7 +91,10 @@ def test_a_project_names_none_that_a_person_has_not_accepted(asker: Asker, tmp_p
     assert asker.hold("git push").token == ""
     assert not (tmp_path / "pwned").exists()
     asker.project.write(".takeback.toml", "[holds]\nexpire = '1s'\n")
-    assert asker.project.tb("holds", check=False).error == "bad-setting"
+    assert asker.project.tb("checkpoint", check=False).error == "bad-setting"
+    # Those of the project do not count, so it waits as long as the user says.
+    (waiting,) = asker.project.tb("holds")["holds"]
+    assert waiting["state"] == "waiting"
 
 
 @pytest.mark.long
