@@ -35,7 +35,7 @@ def test_a_signal_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
 def test_a_timeout_ends_the_whole_group_with_sigterm_first(tmp_path: Path) -> None:
     script = "trap 'echo asked; exit 0' TERM; sleep 60 & echo $! > child; wait"
     with open(tmp_path / "out", "wb") as out:
-        ran = command.run(["sh", "-c", script], cwd=tmp_path, timeout=0.5, stdout_fd=out.fileno())
+        ran = command.run(["sh", "-c", script], cwd=tmp_path, timeout=2.0, stdout_fd=out.fileno())
     assert (ran.exit, ran.timed_out) == (124, True)
     assert b"asked" in ran.tail
     child = int((tmp_path / "child").read_text())
@@ -49,7 +49,7 @@ def test_a_timeout_ends_the_whole_group_with_sigterm_first(tmp_path: Path) -> No
 def test_a_timeout_ends_also_what_the_shell_started_and_what_does_not_listen(tmp_path: Path) -> None:
     script = "(trap '' TERM; echo 1 > deaf; while :; do sleep 0.05; done) & echo $! > child; wait"
     with open(os.devnull, "wb") as null:
-        ran = command.run(["sh", "-c", script], cwd=tmp_path, timeout=0.5, stdout_fd=null.fileno())
+        ran = command.run(["sh", "-c", script], cwd=tmp_path, timeout=2.0, stdout_fd=null.fileno())
     assert ran.timed_out and (tmp_path / "deaf").exists()
     child = int((tmp_path / "child").read_text())
     with pytest.raises(ProcessLookupError):
