@@ -32,7 +32,7 @@ def opening(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], No
 
     def arrange(make: Callable[[], Any]) -> None:
         @contextmanager
-        def opened(face: object) -> Iterator[Any]:
+        def opened(face: object, *, strict: bool = True) -> Iterator[Any]:
             yield make()
 
         monkeypatch.setattr(options, "opened", opened)
