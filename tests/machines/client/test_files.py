@@ -135,6 +135,7 @@ async def test_large_files_go_up_and_down_in_pieces(face: Face, tmp_path: Path) 
         assert sorted(os.listdir(tmp_path)) == ["back", "large"]
 
 
+@pytest.mark.long
 async def test_a_download_to_a_fifo_is_written_into_it_and_not_put_in_its_place(face: Face, tmp_path: Path) -> None:
     """With rights, the same call with /dev/null made an ordinary file of it."""
     async with await face.create() as box:

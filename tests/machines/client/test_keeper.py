@@ -363,7 +363,8 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("name", ["in", pytest.param("engine.json", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["in", "engine.json"])
 async def test_a_sandbox_whose_files_are_gone_is_lost_alone_and_leaves_no_process(
     one: Face, world: World, name: str
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_sandbox_without_a_snapshot_says_how_to_make_one(tb: Run, db: str) -> 
     assert refused["error"]["hint"] == "`takeback sandbox snapshot db` makes one"
 
 
+@pytest.mark.long
 def test_a_snapshot_starts_another_sandbox_also_when_its_own_is_gone(tb: Run, db: str) -> None:
     tb("sandbox", "exec", "db", "echo kept > file")
     tb("sandbox", "snapshot", "--name", "good", "db")
