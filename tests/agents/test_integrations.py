@@ -96,6 +96,7 @@ def ask(drive: Driver, agent: str, *words: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_claude_code_finds_its_manifests_valid(drive: Driver) -> None:
     for folder in ("claude", "claude/takeback"):
         assert "Validation passed" in ask(drive, "claude", "plugin", "validate", str(INTEGRATIONS / folder))

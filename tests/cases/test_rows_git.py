@@ -182,6 +182,7 @@ def test_new_work_ends_the_redo_line_and_what_it_held_can_still_be_had(repo: Pro
 
 
 @row(25)
+@pytest.mark.long
 def test_undo_redo_undo_redo_never_drifts(repo: Project) -> None:
     before = repo.moment()
     repo.step("echo x >> README.md; rm -r keys; mkdir new; git add -A; git commit -qm x")

@@ -74,6 +74,7 @@ def test_a_change_that_hides_is_seen_and_taken_back(project: Project, name: str,
 
 
 @KINDS
+@pytest.mark.long
 def test_many_checkpoints_in_a_row_each_come_back_exactly(project: Project) -> None:
     moments = []
     for number in range(8):

@@ -246,6 +246,7 @@ async def test_a_spoiled_snapshot_is_refused_and_the_running_one_goes_on(face: F
             await box.delete_snapshot(snapshot["id"])
 
 
+@pytest.mark.long
 async def test_output_under_way_survives_a_copy_of_its_machine(one: Face, disk: str) -> None:
     async with await one.create(disk=disk) as box:
         whole = asyncio.create_task(box.exec("for i in $(seq 1 200); do echo line $i; sleep 0.005; done"))

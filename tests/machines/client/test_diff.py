@@ -102,6 +102,7 @@ async def test_a_diff_names_what_a_step_did_and_nothing_else(face: Face, disk: s
             assert {"gone", "grown", "tree/old/deep/file"} <= paths(nothing, "added").keys()
 
 
+@pytest.mark.long
 async def test_files_in_memory_and_in_layers_tell_the_same_of_any_change(one: Face) -> None:
     told: list[list[Any]] = []
     for disk in ("layers", "memory"):

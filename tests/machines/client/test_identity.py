@@ -134,6 +134,7 @@ def test_the_hook_has_run_before_the_copy_is_ours(box: Sandbox) -> None:
         one.delete()
 
 
+@pytest.mark.long
 def test_a_hook_that_hangs_or_fails_does_not_hold_up_a_copy(box: Sandbox) -> None:
     for hook in ("#!/bin/sh\nsleep 1000\n", "#!/bin/sh\nexit 3\n", "no program"):
         box.exec("sudo mkdir -p /etc/takeback; sudo tee /etc/takeback/on-copy >&2", stdin=hook, check=True)

@@ -295,6 +295,7 @@ async def test_a_keeper_killed_at_any_moment_of_a_life_leaves_nothing_that_canno
         await fresh.delete()
 
 
+@pytest.mark.long
 async def test_a_keeper_killed_while_a_sandbox_stops_or_pauses_finds_it_as_it_is(one: Face, world: World) -> None:
     for operation in ("stop", "pause"):
         for pause in (0.0, 0.01, 0.03, 0.1):

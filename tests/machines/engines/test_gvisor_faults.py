@@ -396,6 +396,7 @@ def test_a_start_that_fails_leaves_nothing(memory: Lab) -> None:
     assert memory.engine.state(machine) is State.STOPPED
 
 
+@pytest.mark.long
 def test_a_chain_of_more_layers_than_the_kernel_takes_is_folded(layers: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     from takeback.machines.engines.gvisor import disk
 

@@ -164,6 +164,7 @@ def test_the_disk_kind_is_the_engines_own_overlay_only(world: World) -> None:
         sandbox(world, Host("host", world.data).find(), disk="layers")
 
 
+@pytest.mark.long
 def test_a_snapshot_is_refused_when_a_file_it_has_open_changed_here(world: World, named: Path) -> None:
     held = named / "seen" / "held"
     for change, error in (("append", SnapshotMismatch), ("replace", SnapshotMismatch), ("remove", SnapshotMismatch)):
