@@ -155,7 +155,7 @@ def raw_of(data: Data) -> bytes:
 
 
 def send_all(data: Data) -> Op[None]:
-    """Send the input of an operation and its end."""
+    """Send the input of an operation and its end. Raises TypeError for what is neither text nor bytes."""
     raw = raw_of(data)
     for at in range(0, len(raw), wire.CHUNK):
         yield Send(wire.pack(wire.Type.DATA, raw[at : at + wire.CHUNK]))

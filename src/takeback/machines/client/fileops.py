@@ -50,7 +50,7 @@ def read_stream(sandbox: str, path: str) -> Op[None]:
 
 
 def write(sandbox: str, path: str, data: Data, mode: int | str | None) -> Op[dict[str, Any]]:
-    """Replace a file at once, making its folders."""
+    """Replace a file at once, making its folders. Raises InvalidRequest for a mode that is none, TypeError for data."""
     raw = raw_of(data)
     yield from begin(_request("write", sandbox, path, size=len(raw), mode=as_mode(mode)))
     yield from send_all(raw)

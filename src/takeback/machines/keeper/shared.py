@@ -33,9 +33,8 @@ def protected(folder: Path) -> Path:
     if _ours and folder not in _known and folder.is_absolute() and (folder / NAME).is_file():
         _known.add(folder)
         try:
-            if (
-                not os.statvfs(folder).f_flag & os.ST_RDONLY
-            ):  # an earlier keeper of the same namespaces may have been here
+            # An earlier keeper of the same namespaces may have done it.
+            if not os.statvfs(folder).f_flag & os.ST_RDONLY:
                 mounts.bind(folder, folder)
                 mounts.read_only(folder)
         except OSError as error:
